@@ -1,0 +1,3 @@
+from topology_plugin.cli.main import main
+
+main()

@@ -1,0 +1,25 @@
+"""Where an instance lies in the network, as one source tells it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, order=True)
+class Position:
+    """`path`: network node ids from the top to the leaf (may be empty); `ultraserver`: its id or None.
+
+    Ids are opaque and only comparable within one id space (see `SPACES`).
+    """
+
+    path: tuple[str, ...] = ()
+    ultraserver: str | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.path or self.ultraserver)
+
+
+SOURCES = ("resource-config", "records", "sagemaker", "ec2")
+
+# `resource-config` and `records` repeat the same labels, so their ids may be mixed; the others' may not.
+SPACES = {"resource-config": "labels", "records": "labels", "sagemaker": "sagemaker", "ec2": "ec2"}
