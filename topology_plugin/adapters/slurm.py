@@ -1,0 +1,150 @@
+"""Slurm's commands: read the state, reconfigure, read back."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command said. `code` None: it did not end within its time, or could not be started (`error` says which)."""
+
+    code: int | None
+    out: str
+    error: str
+
+    @property
+    def ok(self) -> bool:
+        return self.code == 0
+
+    @property
+    def timed_out(self) -> bool:
+        return self.code is None and self.error.startswith("timed out")
+
+    @property
+    def words(self) -> str:
+        """Slurm's own words, for messages."""
+        return " ".join((self.error or self.out).split())
+
+
+@dataclass(frozen=True)
+class Version:
+    """(26, 5, 5) of "slurm 26.05.5"; unknown parts are 0."""
+
+    numbers: tuple[int, int, int]
+    text: str
+
+    @classmethod
+    def parse(cls, text: str) -> Version | None:
+        match = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", text)
+        if not match:
+            return None
+        return cls((int(match[1]), int(match[2]), int(match[3] or 0)), match[0])
+
+
+class Slurm(Protocol):
+    """The scheduler, as a pass needs it. Reading never raises for a Slurm that does not answer: it returns None."""
+
+    def run(self, program: str, *arguments: str, timeout: float = 30, stdin: str | None = None) -> Answer: ...
+    def version(self) -> Version | None: ...
+    def ping(self) -> bool: ...
+    def reconfigure(self, timeout: float = 60) -> Answer: ...
+    def topoconf(self) -> str | None: ...
+    def nodes(self) -> list[dict[str, Any]] | None: ...
+    def partitions(self) -> dict[str, str | None] | None: ...
+    def jobs(self) -> list[dict[str, Any]] | None: ...
+    def config(self) -> Mapping[str, str] | None: ...
+
+
+class SlurmCommands:
+    """Slurm by its commands. `bin_dir` None: from PATH, else `/opt/slurm/bin`. `conf` is passed as SLURM_CONF."""
+
+    def __init__(self, bin_dir: Path | None, conf: Path | None, environment: Mapping[str, str] | None = None) -> None:
+        self.bin_dir = bin_dir
+        self.environment = dict(os.environ if environment is None else environment)
+        if conf is not None:
+            self.environment["SLURM_CONF"] = str(conf)
+
+    def program(self, name: str) -> str:
+        return str(self.bin_dir / name) if self.bin_dir else name
+
+    def run(self, program: str, *arguments: str, timeout: float = 30, stdin: str | None = None) -> Answer:
+        try:
+            done = subprocess.run(
+                [self.program(program), *arguments],
+                input=stdin,
+                stdin=subprocess.DEVNULL if stdin is None else None,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=timeout,
+                env=self.environment,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return Answer(None, "", f"timed out: {program} {' '.join(arguments)} gave no answer in {timeout:g} s")
+        except OSError as error:
+            return Answer(None, "", f"{program} cannot be started: {error.strerror or error}")
+        return Answer(done.returncode, done.stdout, done.stderr)
+
+    def version(self) -> Version | None:
+        """The version of the commands (`scontrol --version` needs no slurmctld)."""
+        answer = self.run("scontrol", "--version", timeout=10)
+        return Version.parse(answer.out) if answer.ok else None
+
+    def ping(self) -> bool:
+        answer = self.run("scontrol", "ping", timeout=15)
+        return answer.ok and " is UP" in answer.out
+
+    def reconfigure(self, timeout: float = 60) -> Answer:
+        """rc 0 is not proof and a timeout is not failure (facts: crashes and traps 6): always read back."""
+        return self.run("scontrol", "reconfigure", timeout=timeout)
+
+    def topoconf(self) -> str | None:
+        """What slurmctld has loaded, as YAML with empty maps to drop (25.05+)."""
+        answer = self.run("scontrol", "show", "topoconf")
+        return answer.out if answer.ok else None
+
+    def nodes(self) -> list[dict[str, Any]] | None:
+        return self._json("nodes", "scontrol", "show", "nodes", "--json")
+
+    def partitions(self) -> dict[str, str | None] | None:
+        """Partition → its `Topology=` word in force (None: none)."""
+        partitions = self._json("partitions", "scontrol", "show", "partitions", "--json")
+        if partitions is None:
+            return None
+        return {str(p["name"]): p.get("topology") or None for p in partitions}
+
+    def jobs(self) -> list[dict[str, Any]] | None:
+        return self._json("jobs", "squeue", "--json")
+
+    def config(self) -> Mapping[str, str] | None:
+        """`scontrol show config` as a map."""
+        answer = self.run("scontrol", "show", "config")
+        if not answer.ok:
+            return None
+        pairs = (line.split("=", 1) for line in answer.out.splitlines() if "=" in line)
+        return {key.strip(): value.strip() for key, value in pairs}
+
+    def _json(self, key: str, program: str, *arguments: str) -> list[dict[str, Any]] | None:
+        answer = self.run(program, *arguments, timeout=60)
+        if not answer.ok:
+            return None
+        try:
+            found = json.loads(answer.out)[key]
+        except (ValueError, KeyError, TypeError):
+            return None
+        return found if isinstance(found, list) else None
+
+
+def words_of(environment: Mapping[str, str], programs: Sequence[str]) -> list[str]:
+    """Which of `programs` are not found on PATH of `environment`."""
+    path = environment.get("PATH", os.defpath).split(os.pathsep)
+    return [p for p in programs if not any((Path(d) / p).is_file() for d in path)]
