@@ -1,4 +1,4 @@
-"""Node states and jobs from what real controllers answered (tests/captured: squeue and scontrol of 26.05.5, 24.11.5)."""
+"""Node states and jobs from what real controllers answered (tests/captured: 26.05.5 and 24.11.5)."""
 
 from __future__ import annotations
 
