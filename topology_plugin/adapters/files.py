@@ -1,0 +1,287 @@
+"""Files that others read while we write: whole or not at all, with the mode, owner and links they had."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import re
+import socket
+import stat
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+LEFTOVER = re.compile(r"^\..+\.hpt-(?P<host>[A-Za-z0-9_.-]*)-(?P<pid>\d+)-(?P<serial>\d+)$")
+AGAIN = (errno.EAGAIN, errno.EINTR)
+ATTEMPTS = 5  # an NFS server that answers EAGAIN five times in a row is not busy but broken
+FOREIGN_LEFTOVER_SECONDS = 3600.0
+NEW_MODE = 0o644
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What tells one state of a file from another, also within one second and one size."""
+
+    inode: int
+    mtime_ns: int
+    size: int
+    sha256: str
+
+
+class Changed(Exception):
+    """Someone else wrote the file between our reading it and our renaming the new one over it. Nothing was changed."""
+
+
+class FileError(OSError):
+    """A file operation that failed; the message names the file, the operation, and what became of the file."""
+
+
+class Files(Protocol):
+    """Files by path. Every writing call ends with the old content or the new one on disk, never with a part."""
+
+    def read(self, path: Path) -> bytes:
+        """The whole content. Raises OSError (FileNotFoundError if there is none)."""
+        ...
+
+    def identity(self, path: Path) -> Identity | None:
+        """What stands there now; None: no file."""
+        ...
+
+    def write(
+        self,
+        path: Path,
+        data: bytes,
+        *,
+        expect: Identity | None = None,
+        new_mode: int = NEW_MODE,
+        owner_like: Path | None = None,
+    ) -> None:
+        """Replace `path` (through its links) by `data`.
+
+        An existing file keeps mode and owner; a new one gets `new_mode` and the owner of `owner_like`. With `expect`
+        the file must still be that right before the rename, else Changed. Raises FileError; the old file stands then.
+        """
+        ...
+
+    def remove(self, path: Path) -> None:
+        """Unlink; a file that is not there is as good as removed. Raises FileError."""
+        ...
+
+    def names(self, directory: Path) -> list[str]:
+        """Names in a directory, sorted; [] if there is none."""
+        ...
+
+    def sweep(self, directory: Path) -> list[str]:
+        """Remove temporary files that killed runs left in a directory; returns their names."""
+        ...
+
+
+class Operations:
+    """The system calls behind `RealFiles`, one method each, so that a test can fail or kill at any of them."""
+
+    def open(self, path: Path, flags: int, mode: int = 0o600) -> int:
+        return os.open(path, flags, mode)
+
+    def read(self, fd: int, size: int) -> bytes:
+        return os.read(fd, size)
+
+    def write(self, fd: int, data: memoryview) -> int:
+        return os.write(fd, data)
+
+    def owner(self, fd: int, uid: int, gid: int) -> None:
+        os.fchown(fd, uid, gid)
+
+    def mode(self, fd: int, mode: int) -> None:
+        os.fchmod(fd, mode)
+
+    def sync(self, fd: int) -> None:
+        os.fsync(fd)
+
+    def close(self, fd: int) -> None:
+        os.close(fd)
+
+    def rename(self, source: Path, target: Path) -> None:
+        source.replace(target)
+
+    def unlink(self, path: Path) -> None:
+        path.unlink()
+
+    def mkdir(self, path: Path, mode: int) -> None:
+        path.mkdir(mode=mode, parents=True, exist_ok=True)
+
+    def symlink(self, text: str, path: Path) -> None:
+        path.symlink_to(text)
+
+    def pause(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+class RealFiles:
+    """The local file system (or a shared one that is mounted)."""
+
+    def __init__(self, operations: Operations | None = None) -> None:
+        self.operations = operations or Operations()
+        self._serial = 0
+
+    def read(self, path: Path) -> bytes:
+        return self._again(lambda: self._read(path))
+
+    def identity(self, path: Path) -> Identity | None:
+        try:
+            return self._again(lambda: self._identity(path))
+        except FileNotFoundError:
+            return None
+
+    def write(
+        self,
+        path: Path,
+        data: bytes,
+        *,
+        expect: Identity | None = None,
+        new_mode: int = NEW_MODE,
+        owner_like: Path | None = None,
+    ) -> None:
+        real = path.resolve()
+        temporary: Path | None = None
+        doing = "look at"
+        try:
+            mode, uid, gid = self._future_owner(real, new_mode, owner_like)
+            doing = "create a temporary file beside"
+            temporary = self._temporary(real)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+            fd = self._again(partial(self.operations.open, temporary, flags, 0o600))
+            try:
+                doing = "write"
+                self._write_all(fd, data)
+                doing = "keep owner and mode of"
+                if (uid, gid) != (os.geteuid(), os.fstat(fd).st_gid):
+                    self.operations.owner(fd, uid, gid)
+                self.operations.mode(fd, mode)  # after the owner: chown clears set-id bits
+                doing = "flush"
+                self._again(lambda: self.operations.sync(fd))
+            finally:
+                self.operations.close(fd)
+            if expect is not None and self.identity(real) != expect:
+                raise Changed(f"{path} was changed by someone else in between")
+            doing = "rename the new file over"
+            self._again(partial(self.operations.rename, temporary, real))
+            temporary = None
+            doing = "flush the directory of"
+            self._sync_directory(real.parent)
+        except OSError as error:
+            kept = "the old file stands" if temporary is not None or doing == "look at" else "the new file stands"
+            raise FileError(error.errno, f"cannot {doing} {path}: {error.strerror or error}; {kept}") from error
+        finally:
+            if temporary is not None:
+                with contextlib.suppress(OSError):
+                    self.operations.unlink(temporary)
+
+    def remove(self, path: Path) -> None:
+        try:
+            self._again(lambda: self.operations.unlink(path))
+            self._sync_directory(path.parent)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise FileError(error.errno, f"cannot remove {path}: {error.strerror or error}") from error
+
+    def names(self, directory: Path) -> list[str]:
+        try:
+            return sorted(entry.name for entry in directory.iterdir())
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def sweep(self, directory: Path) -> list[str]:
+        swept: list[str] = []
+        for name in self.names(directory):
+            found = LEFTOVER.match(name)
+            if found and self._abandoned(directory / name, found["host"], int(found["pid"])):
+                with contextlib.suppress(OSError):
+                    self.operations.unlink(directory / name)
+                    swept.append(name)
+        return swept
+
+    def _abandoned(self, path: Path, host: str, pid: int) -> bool:
+        """Another controller's file (multi-head: a shared directory) is only taken when it is old by the file server's
+        own clock against a file server's stamp; both stamps come from the same machine."""
+        if host != _host():
+            with contextlib.suppress(OSError):
+                newest = max(entry.stat().st_mtime for entry in path.parent.iterdir())
+                return newest - path.stat().st_mtime > FOREIGN_LEFTOVER_SECONDS
+            return False
+        return pid == os.getpid() or not Path(f"/proc/{pid}").exists()
+
+    def _temporary(self, real: Path) -> Path:
+        self._serial += 1
+        return real.parent / f".{real.name}.hpt-{_host()}-{os.getpid()}-{self._serial}"
+
+    def _future_owner(self, real: Path, new_mode: int, owner_like: Path | None) -> tuple[int, int, int]:
+        try:
+            now = real.stat()
+            return stat.S_IMODE(now.st_mode), now.st_uid, now.st_gid
+        except FileNotFoundError:
+            if owner_like is not None:
+                with contextlib.suppress(FileNotFoundError):
+                    like = owner_like.stat()
+                    return new_mode, like.st_uid, like.st_gid
+            return new_mode, os.geteuid(), os.getegid()
+
+    def _read(self, path: Path) -> bytes:
+        fd = self.operations.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return b"".join(self._chunks(fd))
+        finally:
+            self.operations.close(fd)
+
+    def _identity(self, path: Path) -> Identity:
+        fd = self.operations.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            now = os.fstat(fd)
+            digest = hashlib.sha256()
+            for chunk in self._chunks(fd):
+                digest.update(chunk)
+            return Identity(now.st_ino, now.st_mtime_ns, now.st_size, digest.hexdigest())
+        finally:
+            self.operations.close(fd)
+
+    def _chunks(self, fd: int) -> Iterator[bytes]:
+        while chunk := self._again(lambda: self.operations.read(fd, 1 << 20)):
+            yield chunk
+
+    def _write_all(self, fd: int, data: bytes) -> None:
+        left = memoryview(data)
+        while left:
+            written = self._again(partial(self.operations.write, fd, left))
+            left = left[written:]
+
+    def _sync_directory(self, directory: Path) -> None:
+        fd = self.operations.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            self._again(lambda: self.operations.sync(fd))
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems cannot flush a directory
+                raise
+        finally:
+            self.operations.close(fd)
+
+    def _again(self, call: Callable[[], T]) -> T:
+        """Some file servers answer "try again" now and then; a bounded number of times we do."""
+        for attempt in range(ATTEMPTS):
+            try:
+                return call()
+            except OSError as error:
+                if error.errno not in AGAIN or attempt == ATTEMPTS - 1:
+                    raise
+                self.operations.pause(0.05 * 2**attempt)
+        raise AssertionError("unreachable")
+
+
+def _host() -> str:
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", socket.gethostname())
