@@ -22,6 +22,7 @@ import contextlib
 import fcntl
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -51,7 +52,10 @@ my ($MOUNT, $UNSHARE) = (@SYSCALLS@);
 my ($MS_BIND, $MS_REC, $MS_PRIVATE, $CLONE_NEWNS) = (0x1000, 0x4000, 0x40000, 0x20000);
 delete $ENV{PERL_BADLANG};
 
-sub fail { print STDERR "$program: cannot $_[0]: $!. Running Slurm from a root directory needs root and CAP_SYS_ADMIN.\n"; exit 126 }
+sub fail {
+    print STDERR "$program: cannot $_[0]: $!. Running Slurm from a root directory needs root and CAP_SYS_ADMIN.\n";
+    exit 126;
+}
 
 # A job started by these executables that calls them again is inside already (and need not be root).
 if (!-e '/etc/hyperpod-topology-root') {
@@ -168,7 +172,7 @@ def debootstrap(release: str, target: Path, log: Path) -> None:
             assert run.stdout
             for line in run.stdout:
                 out.write(line)
-                if line.startswith("I:") and any(stage in line for stage in ("InRelease", "base system", "core packages")):
+                if re.match(r"I: .*(InRelease|base system|core packages)", line):
                     say(line[3:].strip())
         if run.wait() == 0:
             return
