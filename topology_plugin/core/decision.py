@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from topology_plugin.core.inventory import Group
 from topology_plugin.core.position import Position
 from topology_plugin.core.topology import Configuration, Kind
 
@@ -32,12 +33,25 @@ class Placement:
 
 
 @dataclass(frozen=True)
+class Identity:
+    """The instance behind a node, as far as it is known."""
+
+    instance_id: str
+    instance_name: str | None = None
+    group: str | None = None
+    instance_type: str | None = None
+    zone: str | None = None
+
+
+@dataclass(frozen=True)
 class Memory:
     """What later passes must still know. Plain JSON values only; `{}` is a fresh start.
 
     `spaces`: topology → id space chosen last; `types`: instance type → "tree"|"block" seen with network data;
     `block_nodes`: most nodes ever seen in one UltraServer; `orders`: topology → block names of the last generation
-    (several sizes only); `positions`: instance id → id space → {"path": [...], "ultraserver": str|None}.
+    (several sizes only); `positions`: instance id → id space → {"path": [...], "ultraserver": str|None};
+    `identities` and `groups`: nodes with their instances, and instance groups, as last read from a usable
+    resource_config (an unreadable or empty one is no data, not "no nodes").
     """
 
     spaces: Mapping[str, str] = field(default_factory=dict)
@@ -45,6 +59,8 @@ class Memory:
     block_nodes: int = 0
     orders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     positions: Mapping[str, Mapping[str, Position]] = field(default_factory=dict)
+    identities: Mapping[str, Identity] = field(default_factory=dict)
+    groups: Mapping[str, Group] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

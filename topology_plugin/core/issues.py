@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, order=True)
 class Issue:
-    """One thing wrong. `where` names file and position (`slurm.conf:12`, `InstanceGroups[2].Instances[0].InstanceId`)."""
+    """One thing wrong. `where`: file and position (`slurm.conf:12`, `InstanceGroups[2].Instances[0].InstanceId`)."""
 
     where: str
     what: str

@@ -16,7 +16,7 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class PassResult:
-    """How a pass ended. `result`: unchanged, applied, observed, pending (waits, `error` says for what), failed.
+    """How a pass ended. `result`: unchanged, applied, observed, pending (`error` says for what), failed.
 
     `time`: seconds since the epoch on the controller; `next_try`: same, None if none is due;
     `code`: a short stable word for what failed (metrics label)."""
@@ -43,7 +43,7 @@ class Counters:
 
 @dataclass(frozen=True)
 class Owner:
-    """Who owns the topology here: `owner` us, agent, operator or nobody; `reason` a sentence; `writes`: we may write."""
+    """Who owns the topology here: `owner` us, agent, operator or nobody; `reason` a sentence; `writes`: may we."""
 
     owner: str = "us"
     reason: str = ""

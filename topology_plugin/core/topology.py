@@ -21,7 +21,7 @@ class Switch:
 
 @dataclass(frozen=True)
 class Tree:
-    """`switches`: leaves first, every child before its parent (topology.yaml dies above 20 levels listed top-down: run)."""
+    """`switches`: leaves first, every child before its parent (above 20 levels listed top-down it dies: run)."""
 
     switches: tuple[Switch, ...]
 
@@ -78,8 +78,8 @@ class Topology:
 
 @dataclass(frozen=True)
 class Configuration:
-    """What slurmctld is to have loaded: `topologies` (default first, exactly one default), and each partition's `Topology=`
-    word (None: no word, the cluster default holds)."""
+    """What slurmctld is to have loaded: `topologies` (default first, exactly one default), and each partition's
+    `Topology=` word (None: no word, the cluster default holds)."""
 
     topologies: tuple[Topology, ...]
     words: Mapping[str, str | None] = field(default_factory=dict)

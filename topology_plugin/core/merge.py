@@ -1,0 +1,248 @@
+"""Everything known into one consistent configuration of all partitions, with the reason for each choice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from topology_plugin.core.blocks import base_size, sizes_for, stack
+from topology_plugin.core.decision import Decision, Memory, PartitionDecision, Placement
+from topology_plugin.core.inventory import Inventory, Node
+from topology_plugin.core.kinds import KindChoice, Kinds, choose
+from topology_plugin.core.names import partition_topology_name
+from topology_plugin.core.position import SPACES, Position
+from topology_plugin.core.settings import PartitionSettings, Settings
+from topology_plugin.core.topology import Body, Configuration, Flat, Kind, Topology
+from topology_plugin.core.tree import grow
+
+FLAT = "flat"
+
+
+def merge(inventory: Inventory, settings: Settings, memory: Memory) -> Decision:
+    """The desired configuration. Pure: same facts, same result, whatever the order in which they came."""
+    kinds = choose(inventory, settings, memory.types)
+    inventory, positions = _remembering(inventory, memory)
+    memory = replace(memory, types=kinds.evidence, positions=positions)
+    wishes = {name: _wish(name, kinds.partitions[name], settings) for name in inventory.partitions}
+    built: dict[str, _Built] = {}
+    for name in sorted({wish.topology for wish in wishes.values() if wish.kind != FLAT}):
+        partitions = [p for p, wish in wishes.items() if wish.topology == name]
+        one = _build(name, wishes[partitions[0]], partitions, inventory, settings, memory)
+        memory = one.memory
+        built[name] = one
+    return _settle(inventory, kinds, wishes, built, memory)
+
+
+@dataclass(frozen=True)
+class _Wish:
+    kind: Kind
+    topology: str
+    rule: str
+    options: PartitionSettings
+
+
+@dataclass(frozen=True)
+class _Built:
+    """`body` None: it cannot be made (no placed node); `placement` says why for every node."""
+
+    body: Body | None
+    placement: Placement
+    memory: Memory
+
+
+def _wish(partition: str, choice: KindChoice, settings: Settings) -> _Wish:
+    options = settings.partitions.get(partition, PartitionSettings())
+    own = options.has_options and choice.kind != FLAT
+    name = partition_topology_name(choice.kind, partition) if own else choice.kind
+    return _Wish(choice.kind, name, choice.rule, options)
+
+
+def _remembering(inventory: Inventory, memory: Memory) -> tuple[Inventory, Mapping[str, Mapping[str, Position]]]:
+    """Nodes whose sources are silent keep the last known position of the same instance; and what to remember now."""
+    nodes: dict[str, Node] = {}
+    positions: dict[str, Mapping[str, Position]] = {}
+    for name, node in inventory.nodes.items():
+        nodes[name] = node
+        if node.instance_id is None:
+            continue
+        now = {SPACES[source]: position for source, position in node.answers.items() if position}
+        before = memory.positions.get(node.instance_id, {})
+        kept = {space: position for space, position in before.items() if space not in now}
+        if kept:
+            nodes[name] = replace(node, answers={**node.answers, **{f"last-known:{s}": p for s, p in kept.items()}})
+        if now or kept:
+            positions[node.instance_id] = dict(sorted({**kept, **now}.items()))
+    return replace(inventory, nodes=nodes), dict(sorted(positions.items()))
+
+
+def _space_of(source: str) -> str:
+    return source.partition(":")[2] if source.startswith("last-known:") else SPACES[source]
+
+
+def _build(
+    name: str, wish: _Wish, partitions: list[str], inventory: Inventory, settings: Settings, memory: Memory
+) -> _Built:
+    members = list(dict.fromkeys(n for p in partitions for n in inventory.partitions[p].nodes))
+    placement = _place(name, wish.kind, members, inventory, settings, memory)
+    if placement.space is not None:
+        memory = replace(memory, spaces=dict(sorted({**memory.spaces, name: placement.space}.items())))
+    if not placement.placed:
+        return _Built(None, placement, memory)
+    if wish.kind == "tree":
+        grown = grow(
+            {node: position.path for node, position in placement.placed.items()},
+            placement.unplaced,
+            zones={n: z for n in members if (z := _zone(inventory, n)) is not None},
+            separate_fabrics=settings.separate_fabrics
+            if wish.options.separate_fabrics is None
+            else wish.options.separate_fabrics,
+            max_unplaced_leaves=settings.max_unplaced_leaves,
+        )
+        return _Built(grown.tree, replace(placement, notes=(*placement.notes, *grown.notes)), memory)
+    setting = settings.block_sizes if wish.options.block_sizes is None else wish.options.block_sizes
+    seen = Counter(position.ultraserver for position in placement.placed.values())
+    memory = replace(memory, block_nodes=max([memory.block_nodes, *seen.values()]))
+    types = _ultraserver_types(placement.placed, inventory)
+    sizes = sizes_for(setting, base_size(types, memory.block_nodes, settings.spares_per_ultraserver))
+    stacked = stack(placement.placed, placement.unplaced, sizes, memory.orders.get(name, ()))
+    if len(sizes) > 1:
+        order = tuple(block.name for block in stacked.blocks.blocks if block.nodes)
+        memory = replace(memory, orders=dict(sorted({**memory.orders, name: order}.items())))
+    return _Built(stacked.blocks, replace(placement, notes=(*placement.notes, *stacked.notes)), memory)
+
+
+def _zone(inventory: Inventory, node: str) -> str | None:
+    found = inventory.nodes.get(node)
+    return found.zone if found else None
+
+
+def _ultraserver_types(placed: Mapping[str, Position], inventory: Inventory) -> list[str | None]:
+    """The type of every UltraServer, by the group of its nodes; None where it is not known."""
+    types: dict[str, str | None] = {}
+    for node, position in placed.items():
+        group = inventory.groups.get(inventory.nodes[node].group or "")
+        types[str(position.ultraserver)] = group.ultraserver_type if group else None
+    return list(types.values())
+
+
+def _place(
+    name: str, kind: Kind, members: list[str], inventory: Inventory, settings: Settings, memory: Memory
+) -> Placement:
+    """One id space for the whole topology: the one that places most nodes. Ties: the last choice, else by `sources`."""
+    order = list(dict.fromkeys(SPACES[source] for source in settings.sources))
+    candidates: dict[str, dict[str, tuple[str, Position]]] = {space: {} for space in order}
+    for node in members:
+        known = inventory.nodes.get(node)
+        for source in _by_strength(known.answers if known else {}, settings.sources):
+            position = known.answers[source] if known else Position()
+            space = _space_of(source)
+            useful = position.path if kind == "tree" else position.ultraserver
+            if useful and space in candidates:
+                candidates[space].setdefault(node, (source, position))
+    if not order:
+        return Placement(None, unplaced=dict.fromkeys(members, "no source is configured"))
+    last = memory.spaces.get(name)
+    best = max(order, key=lambda space: (len(candidates[space]), space == last, -order.index(space)))
+    chosen = candidates[best]
+    unplaced = {node: _why(node, kind, best, inventory) for node in members if node not in chosen}
+    notes = []
+    if unplaced and chosen:
+        others = {s: sum(1 for n in unplaced if n in candidates[s]) for s in order if s != best}
+        notes = [
+            f"{count} nodes are known to {space} only, whose ids need not be equal to those of {best}"
+            for space, count in others.items()
+            if count
+        ]
+    return Placement(
+        best if chosen else None,
+        {node: position for node, (_, position) in chosen.items()},
+        {node: source for node, (source, _) in chosen.items()},
+        unplaced,
+        tuple(notes),
+    )
+
+
+def _by_strength(answers: Mapping[str, Position], sources: tuple[str, ...]) -> Iterable[str]:
+    """What was heard now before what is only remembered; among these the order of `sources`."""
+    rank = {source: i for i, source in enumerate(sources)}
+    return sorted((s for s in answers if s in rank or s.startswith("last-known:")), key=lambda s: (rank.get(s, 99), s))
+
+
+def _why(node: str, kind: Kind, space: str, inventory: Inventory) -> str:
+    known = inventory.nodes.get(node)
+    if known is None or (known.instance_id is None and not known.answers):
+        return "no instance is known behind it"
+    if any(_space_of(s) != space and (p.path if kind == "tree" else p.ultraserver) for s, p in known.answers.items()):
+        return f"only a source other than {space} knows it"
+    if any(known.answers.values()):
+        return (
+            "has network layers but no UltraServer id"
+            if kind == "block"
+            else "has an UltraServer id but no network layers"
+        )
+    reasons = "; ".join(f"{source}: {why}" for source, why in sorted(known.silent.items()))
+    return f"no source knows its position{f' ({reasons})' if reasons else ''}"
+
+
+def _settle(
+    inventory: Inventory,
+    kinds: Kinds,
+    wishes: Mapping[str, _Wish],
+    built: Mapping[str, _Built],
+    memory: Memory,
+) -> Decision:
+    """Topologies that serve a partition, and the default; words accordingly."""
+    serving = {
+        wish.topology
+        for partition, wish in wishes.items()
+        if wish.kind != FLAT and inventory.partitions[partition].nodes and built[wish.topology].body is not None
+    }
+    default_kind = kinds.default.kind
+    default = default_kind if default_kind in serving else FLAT
+    default_rule = kinds.default.rule
+    if default != default_kind:
+        default_rule += f"; but no {default_kind} topology can be made, so flat"
+    partitions: dict[str, PartitionDecision] = {}
+    used = {default, *serving}
+    for name in sorted(wishes, key=lambda name: not inventory.partitions[name].nodes):
+        decided = _decide(wishes[name], default, used, bool(inventory.partitions[name].nodes), serving)
+        used |= {decided.word} if decided.word else set()
+        partitions[name] = decided
+    partitions = {name: partitions[name] for name in wishes}
+    names = [default, *sorted(used - {default})]
+    topologies = tuple(Topology(n, _body(n, built), default=n == default) for n in names)
+    words = {name: decision.word for name, decision in partitions.items()}
+    placements = {n: built[n].placement for n in names if n in built}
+    for name, one in built.items():
+        placements.setdefault(name, one.placement)
+    notes = [f"{name}: {note}" for name in names if name in built for note in built[name].placement.notes]
+    notes += [str(issue) for issue in inventory.issues]
+    return Decision(
+        Configuration(topologies, words),
+        default_rule,
+        partitions,
+        dict(sorted(placements.items())),
+        tuple(notes),
+        memory,
+    )
+
+
+def _decide(wish: _Wish, default: str, used: set[str], populated: bool, serving: set[str]) -> PartitionDecision:
+    """The word of one partition. One without nodes gets it only if that topology exists anyway (`used`)."""
+    kind: Kind = wish.kind
+    topology, rule = wish.topology, wish.rule
+    if kind != FLAT and topology not in serving:
+        why = "no node has a position" if populated else "it has no nodes"
+        kind, topology, rule = "flat", FLAT, f"{rule}; but {why}, so flat"
+    word = None if topology == default == FLAT else topology
+    if not populated and word not in used:
+        word = None
+    if word is None:
+        topology = default
+    return PartitionDecision(kind, topology, word, rule)
+
+
+def _body(name: str, built: Mapping[str, _Built]) -> Body:
+    one = built.get(name)
+    return one.body if one is not None and one.body is not None else Flat()
