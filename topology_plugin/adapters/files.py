@@ -10,7 +10,7 @@ import re
 import socket
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ AGAIN = (errno.EAGAIN, errno.EINTR)
 ATTEMPTS = 5  # an NFS server that answers EAGAIN five times in a row is not busy but broken
 FOREIGN_LEFTOVER_SECONDS = 3600.0
 NEW_MODE = 0o644
+DIRECTORY_MODE = 0o755
 
 T = TypeVar("T")
 
@@ -74,8 +75,26 @@ class Files(Protocol):
         """Unlink; a file that is not there is as good as removed. Raises FileError."""
         ...
 
+    def write_directory(self, path: Path, contents: Mapping[str, bytes]) -> None:
+        """A new directory with these files, there at once and whole; what stood at `path` is replaced.
+
+        Makes the parent, but not the parent's parent: that may be a mount point. Raises FileError."""
+        ...
+
+    def make_directory(self, path: Path) -> None:
+        """The directory with all above it, if it is not there. Raises FileError."""
+        ...
+
+    def remove_directory(self, path: Path) -> None:
+        """The directory with the files in it; first renamed away, so that nobody sees half of it. Raises FileError."""
+        ...
+
+    def link(self, text: str, path: Path) -> None:
+        """A symbolic link that says `text`. Raises FileError."""
+        ...
+
     def names(self, directory: Path) -> list[str]:
-        """Names in a directory, sorted; [] if there is none."""
+        """Names in a directory, sorted; [] if there is none. Raises OSError for a directory that cannot be read."""
         ...
 
     def sweep(self, directory: Path) -> list[str]:
@@ -114,7 +133,10 @@ class Operations:
         path.unlink()
 
     def mkdir(self, path: Path, mode: int) -> None:
-        path.mkdir(mode=mode, parents=True, exist_ok=True)
+        path.mkdir(mode=mode, exist_ok=True)
+
+    def rmdir(self, path: Path) -> None:
+        path.rmdir()
 
     def symlink(self, text: str, path: Path) -> None:
         path.symlink_to(text)
@@ -177,7 +199,7 @@ class RealFiles:
             self._sync_directory(real.parent)
         except OSError as error:
             kept = "the old file stands" if temporary is not None or doing == "look at" else "the new file stands"
-            raise FileError(error.errno, f"cannot {doing} {path}: {error.strerror or error}; {kept}") from error
+            raise FileError(error.errno, f"cannot {doing} {path}: {_why(error)}; {kept}") from error
         finally:
             if temporary is not None:
                 with contextlib.suppress(OSError):
@@ -190,7 +212,49 @@ class RealFiles:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise FileError(error.errno, f"cannot remove {path}: {error.strerror or error}") from error
+            raise FileError(error.errno, f"cannot remove {path}: {_why(error)}") from error
+
+    def write_directory(self, path: Path, contents: Mapping[str, bytes]) -> None:
+        temporary = self._temporary(path)
+        try:
+            self._again(partial(self.operations.mkdir, path.parent, DIRECTORY_MODE))
+            self._again(partial(self.operations.mkdir, temporary, DIRECTORY_MODE))
+            for name, data in contents.items():
+                self.write(temporary / name, data)
+            if path.is_dir():
+                self.remove_directory(path)
+            self._again(partial(self.operations.rename, temporary, path))
+            self._sync_directory(path.parent)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                self._clear(temporary)
+            raise FileError(error.errno, f"cannot write {path}: {_why(error)}") from error
+
+    def make_directory(self, path: Path) -> None:
+        try:
+            for directory in (*reversed(path.parents), path):
+                if not directory.is_dir():
+                    self._again(partial(self.operations.mkdir, directory, DIRECTORY_MODE))
+        except OSError as error:
+            raise FileError(error.errno, f"cannot make the directory {path}: {_why(error)}") from error
+
+    def remove_directory(self, path: Path) -> None:
+        temporary = self._temporary(path)
+        try:
+            self._again(partial(self.operations.rename, path, temporary))
+            self._clear(temporary)
+            self._sync_directory(path.parent)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise FileError(error.errno, f"cannot remove {path}: {_why(error)}") from error
+
+    def link(self, text: str, path: Path) -> None:
+        try:
+            self.operations.symlink(text, path)
+            self._sync_directory(path.parent)
+        except OSError as error:
+            raise FileError(error.errno, f"cannot link {path} to {text}: {_why(error)}") from error
 
     def names(self, directory: Path) -> list[str]:
         try:
@@ -204,9 +268,17 @@ class RealFiles:
             found = LEFTOVER.match(name)
             if found and self._abandoned(directory / name, found["host"], int(found["pid"])):
                 with contextlib.suppress(OSError):
-                    self.operations.unlink(directory / name)
+                    self._clear(directory / name)
                     swept.append(name)
         return swept
+
+    def _clear(self, path: Path) -> None:
+        if path.is_dir() and not path.is_symlink():
+            for name in self.names(path):
+                self._clear(path / name)
+            self.operations.rmdir(path)
+        elif path.is_symlink() or path.exists():
+            self.operations.unlink(path)
 
     def _abandoned(self, path: Path, host: str, pid: int) -> bool:
         """Another controller's file (multi-head: a shared directory) is only taken when it is old by the file server's
@@ -281,6 +353,10 @@ class RealFiles:
                     raise
                 self.operations.pause(0.05 * 2**attempt)
         raise AssertionError("unreachable")
+
+
+def _why(error: OSError) -> str:
+    return str(error.strerror or error)
 
 
 def _host() -> str:

@@ -1,0 +1,234 @@
+"""The generations on disk, in the registry and a copy in state_dir, and the few notes that outlive a pass.
+
+    generations/<n>/{topology.yaml, partitions.json, facts.json, meta.json, finished}
+    generations/current     the number of the newest finished one
+    state.json hold.json ownership.json jobs.json
+
+A generation's directory appears at once and whole. `finished` is written after the read-back. state_dir is local, so
+guard can rely on it while the shared file system hangs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from topology_plugin.adapters.files import FileError, Files
+from topology_plugin.core import generation as form
+from topology_plugin.core.generation import Generation
+from topology_plugin.core.issues import InputError, Issue
+
+FINISHED, CURRENT, GENERATIONS = "finished", "current", "generations"
+STATE, HOLD, OWNERSHIP, JOBS = "state.json", "hold.json", "ownership.json", "jobs.json"
+
+
+class Generations:
+    """`registry` None: state_dir only. `keep`: how many finished generations stay."""
+
+    def __init__(
+        self, files: Files, registry: Path | None, state_dir: Path, keep: int = 20, cluster_arn: str | None = None
+    ) -> None:
+        self.files = files
+        self.bases = tuple(base for base in (registry, state_dir) if base is not None)
+        self.state_dir = state_dir
+        self.limit = keep
+        self.cluster_arn = cluster_arn
+        self.issues: list[Issue] = []
+        self._known: list[Generation] | None = None
+
+    # --- generations ---
+
+    def all(self) -> list[Generation]:
+        """Ascending, one of each number; where registry and state_dir differ, the registry's. `facts` are empty."""
+        found: dict[int, Generation] = {}
+        for generation in reversed(self.everything()):
+            found[generation.number] = generation
+        return [found[number] for number in sorted(found)]
+
+    def everything(self) -> list[Generation]:
+        """Every complete generation, first those in the registry, then state_dir's; `issues`: what was left out."""
+        if self._known is None:
+            self.issues = []
+            self._known = [generation for base in self.bases for generation in self._load(base)]
+        return self._known
+
+    def finished(self) -> list[Generation]:
+        return [generation for generation in self.all() if generation.finished]
+
+    def current(self) -> Generation | None:
+        """The generation last put in force and read back: the highest finished one.
+
+        A `current` that names a damaged one, or that one side did not get, does not count.
+        """
+        return next(reversed(self.finished()), None)
+
+    def begun(self) -> Generation | None:
+        """A generation newer than the current one that was kept but not finished: a killed or failed pass."""
+        newest = next(reversed(self.all()), None)
+        return newest if newest is not None and not newest.finished else None
+
+    def get(self, number: int) -> Generation | None:
+        """The generation with its facts."""
+        if not any(generation.number == number for generation in self.all()):
+            return None
+        for base in self.bases:
+            with contextlib.suppress(InputError, OSError):
+                return self._read(base / GENERATIONS / str(number), with_facts=True)
+        return None
+
+    def next_number(self) -> int:
+        """Above every number that was ever used, damaged ones too."""
+        return max((number for base in self.bases for number in self._numbers(base)), default=0) + 1
+
+    def keep(self, generation: Generation) -> None:
+        """Complete on disk in every place, before the first live file is touched. Raises FileError."""
+        contents = form.dump(generation)
+        self.files.make_directory(self.state_dir)  # the registry itself is not made here: it may not be mounted
+        for base in self.bases:
+            self.files.write_directory(base / GENERATIONS / str(generation.number), contents)
+        self._known = None
+
+    def finish(self, number: int, time: float) -> None:
+        """It was read back: make it the current one and let go of what is too old. Raises FileError."""
+        self._known = None
+        stamp = json.dumps({"time": time}).encode() + b"\n"
+        failed: FileError | None = None
+        for base in self.bases:
+            try:
+                self.files.write(base / GENERATIONS / str(number) / FINISHED, stamp)
+                self.files.write(base / GENERATIONS / CURRENT, f"{number}\n".encode())
+            except FileError as error:
+                failed = error
+        if failed is not None:
+            raise failed
+        self._prune(number)
+
+    def drop(self, number: int) -> None:
+        """A begun generation that was taken back completely."""
+        self._known = None
+        for base in self.bases:
+            self.files.remove_directory(base / GENERATIONS / str(number))
+
+    def ours_text(self, data: bytes) -> bool:
+        """A live topology.yaml or topology.conf that any kept generation wrote."""
+        return any(generation.holds_text(data) for generation in self.everything())
+
+    def ours_word(self, partition: str, word: str | None) -> bool:
+        """A `Topology=` word that any kept generation put there."""
+        return word is not None and any(g.words.get(partition) == word for g in self.everything())
+
+    def ours_plugin(self, value: str | None) -> bool:
+        """A value of TopologyPlugin that any kept generation put there."""
+        return value is not None and any(generation.plugin == value for generation in self.everything())
+
+    def sweep(self) -> list[str]:
+        """Remove what killed runs left behind, while the pass lock is held."""
+        return [
+            name
+            for base in self.bases
+            for directory in (base, base / GENERATIONS, *(base / GENERATIONS / str(n) for n in self._numbers(base)))
+            for name in self.files.sweep(directory)
+        ]
+
+    # --- notes ---
+
+    def load_state(self) -> dict[str, Any] | None:
+        """state.json as JSON: of registry and state_dir the one after more passes, so a copy that could not be written
+        for a while does not win."""
+        states = [state for base in self.bases if (state := self._note(base, STATE)) is not None]
+        return max(states, key=_passes, default=None)
+
+    def save_state(self, state: Mapping[str, Any]) -> None:
+        """In every place; raises the first FileError after trying all."""
+        self.save_note(STATE, state)
+
+    def note(self, name: str) -> dict[str, Any] | None:
+        """A note from the registry, else its copy in state_dir; None: nobody wrote one, or it cannot be read."""
+        return next((found for base in self.bases if (found := self._note(base, name)) is not None), None)
+
+    def save_note(self, name: str, value: Mapping[str, Any]) -> None:
+        data = (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
+        failed: FileError | None = None
+        for base in self.bases:
+            try:
+                if base == self.state_dir:
+                    self.files.make_directory(base)
+                with contextlib.suppress(OSError):
+                    if self.files.read(base / name) == data:
+                        continue
+                self.files.write(base / name, data)
+            except FileError as error:
+                failed = failed or error
+        if failed is not None:
+            raise failed
+
+    def remove_note(self, name: str) -> None:
+        for base in self.bases:
+            self.files.remove(base / name)
+
+    # --- reading ---
+
+    def _note(self, base: Path, name: str) -> dict[str, Any] | None:
+        try:
+            found = json.loads(self.files.read(base / name))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, RecursionError) as error:
+            self.issues.append(Issue(str(base / name), f"cannot be read: {error}", "it is written anew"))
+            return None
+        return found if isinstance(found, dict) else None
+
+    def _load(self, base: Path) -> Iterator[Generation]:
+        for number in self._numbers(base):
+            directory = base / GENERATIONS / str(number)
+            try:
+                generation = self._read(directory, with_facts=False)
+            except InputError as error:
+                self.issues.extend(error.issues)
+                continue
+            except OSError as error:
+                self.issues.append(
+                    Issue(str(directory), f"cannot be read: {error.strerror or error}", "it is left out")
+                )
+                continue
+            if self.cluster_arn and generation.cluster_arn and generation.cluster_arn != self.cluster_arn:
+                self.issues.append(Issue(str(directory), "belongs to another cluster", "it is left out"))
+                continue
+            yield generation
+
+    def _read(self, directory: Path, *, with_facts: bool) -> Generation:
+        names = set(self.files.names(directory))
+        wanted = {form.TOPOLOGY_YAML, form.TOPOLOGY_CONF, form.PARTITIONS, form.META}
+        if with_facts:
+            wanted.add(form.FACTS)
+        contents = {name: self.files.read(directory / name) for name in sorted(names & wanted)}
+        return form.load(contents, str(directory), FINISHED in names)
+
+    def _numbers(self, base: Path) -> list[int]:
+        try:
+            names = self.files.names(base / GENERATIONS)
+        except OSError as error:
+            self.issues.append(Issue(str(base / GENERATIONS), f"cannot be read: {error.strerror or error}"))
+            return []
+        return sorted(int(name) for name in names if name.isascii() and name.isdigit() and name == str(int(name)))
+
+    def _prune(self, current: int) -> None:
+        """Begun ones below the current one are superseded; of the finished ones the newest stay. What cannot be removed
+        now goes another time."""
+        finished = [generation.number for generation in self.finished()]
+        stay = set(finished[-self.limit :]) | {current}
+        for base in self.bases:
+            for number in self._numbers(base):
+                if number < current and number not in stay:
+                    with contextlib.suppress(FileError):
+                        self.files.remove_directory(base / GENERATIONS / str(number))
+        self._known = None
+
+
+def _passes(state: Mapping[str, Any]) -> int:
+    counters = state.get("counters")
+    passes = counters.get("passes") if isinstance(counters, dict) else None
+    return passes if isinstance(passes, int) else -1
