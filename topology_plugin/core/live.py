@@ -12,8 +12,8 @@ from typing import Any
 from topology_plugin.core.hostlists import expand
 from topology_plugin.core.issues import InputError
 
-# One word a node, from Slurm's base state and flags; the first that fits wins.
-STATES = ("idle", "mixed", "allocated", "draining", "drained", "down", "reserved", "unknown")
+# One word a node, from Slurm's base state and flags; `ready` is said of Kubernetes nodes, whose jobs are not known.
+STATES = ("idle", "mixed", "allocated", "draining", "drained", "down", "reserved", "ready", "unknown")
 # A job may start on these now (a powered-down CLOUD node counts as idle: Slurm resumes it for a job).
 FREE = frozenset({"idle"})
 BUSY = frozenset({"mixed", "allocated", "draining"})

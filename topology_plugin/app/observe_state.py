@@ -1,0 +1,125 @@
+"""Where a reading command gets its State: a pass in memory on the controller, state.json elsewhere, or a given file."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from topology_plugin.app.wiring import Wiring
+from topology_plugin.core.issues import InputError, Issue
+from topology_plugin.core.live import Live
+from topology_plugin.core.state import State
+
+STATE_FILE = "state.json"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A State, where it comes from (a sentence), whether it is of this moment, what went wrong on the way to it, and
+    node states if the same source told them."""
+
+    state: State
+    origin: str
+    fresh: bool
+    warnings: tuple[str, ...] = ()
+    live: Live | None = None
+
+
+def load_state(wiring: Wiring) -> State:
+    return see(wiring).state
+
+
+def see(wiring: Wiring, given: str | None = None) -> Seen:
+    """The State that reading commands show. `given`: a file with a state or `kubectl get nodes -o json` (`-`: stdin).
+
+    Raises InputError when nothing can be read, with what was tried.
+    """
+    if given is not None:
+        return _from_file(given)
+    tried: list[Issue] = []
+    if is_controller(wiring):
+        try:
+            from topology_plugin.app.reconcile import observe
+
+            return Seen(observe(wiring), "a pass in memory just now", True)
+        except InputError as error:
+            tried.extend(error.issues)
+    for path in state_files(wiring):
+        try:
+            state = State.from_json(json.loads(path.read_bytes()))
+        except FileNotFoundError:
+            tried.append(Issue(str(path), "is not there"))
+        except (OSError, ValueError) as error:
+            tried.append(Issue(str(path), f"cannot be read: {error}"))
+        except InputError as error:
+            tried.extend(error.issues)
+        else:
+            return Seen(state, f"{path}, written by the last pass", False, tuple(map(str, tried)))
+    if not tried:
+        tried.append(Issue("", "neither slurm.conf and resource_config.json nor a state.json can be found"))
+    remedy = "run this on the controller, or name the file: --from state.json"
+    raise InputError([*tried[:-1], Issue(tried[-1].where, tried[-1].what, tried[-1].remedy or remedy)])
+
+
+def is_controller(wiring: Wiring) -> bool:
+    """Only the controller's resource_config is current: elsewhere what the last pass wrote is nearer to the truth.
+
+    True where both inputs are on disk, and this machine keeps a state directory or nobody left a state.json.
+    """
+    if not (wiring.slurm_conf.is_file() and wiring.resource_config.is_file()):
+        return False
+    return wiring.state_dir.is_dir() or not any(path.is_file() for path in state_files(wiring))
+
+
+def cluster_arn(wiring: Wiring) -> str | None:
+    """The ARN in resource_config.json; None if the file or the ARN cannot be read."""
+    try:
+        data = json.loads(wiring.resource_config.read_bytes().decode("utf-8-sig"))
+        found = data["ClusterConfig"]["ClusterArn"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return found if isinstance(found, str) else None
+
+
+def state_files(wiring: Wiring) -> list[Path]:
+    """Places of state.json, the shared one first."""
+    places = []
+    try:
+        registry = wiring.registry(cluster_arn(wiring))
+    except InputError:
+        registry = None
+    if registry is not None:
+        places.append(registry / STATE_FILE)
+    places.append(wiring.state_dir / STATE_FILE)
+    return places
+
+
+def load_live(wiring: Wiring) -> Live | None:
+    """Node states and jobs of this moment; None where Slurm gives no answer."""
+    if wiring.slurm_bin is None:
+        return None
+    nodes = wiring.slurm.nodes()
+    return None if nodes is None else Live.parse(nodes, wiring.slurm.jobs())
+
+
+def _from_file(given: str) -> Seen:
+    where = "standard input" if given == "-" else given
+    try:
+        text = sys.stdin.read() if given == "-" else Path(given).read_text(encoding="utf-8-sig")
+        data: Any = json.loads(text)
+    except OSError as error:
+        raise InputError(Issue(where, f"cannot be read: {error.strerror or error}")) from None
+    except ValueError as error:
+        raise InputError(Issue(where, f"is no JSON: {error}")) from None
+    if isinstance(data, dict) and (data.get("kind") in ("List", "NodeList", "Node") or "items" in data):
+        from topology_plugin.core.kubernetes import cluster
+
+        state, live = cluster(data)
+        return Seen(state, f"{where} (Kubernetes nodes)", True, live=live)
+    return Seen(State.from_json(data), where, False)
+
+
+__all__ = ["Seen", "cluster_arn", "is_controller", "load_live", "load_state", "see", "state_files"]

@@ -1,0 +1,49 @@
+"""How results look: colours on terminals only, plain text elsewhere, JSON that is one document."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import click
+
+from topology_plugin.views.text import Line, plain
+
+_LOOKS = {"title": "bold", "name": "cyan", "dim": "bright_black", "ok": "green", "warn": "yellow", "bad": "bold red"}
+
+
+def colours(stream: Any = None) -> bool:
+    """NO_COLOR (any value) and TERM=dumb are respected; FORCE_COLOR is for pagers that can show it."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return os.environ.get("TERM") != "dumb" and bool((stream or sys.stdout).isatty())
+
+
+def put(lines: Iterable[Line]) -> None:
+    """Lines to stdout. Node names are never wrapped or cut: they are there to be copied."""
+    if not colours():
+        click.echo(plain(lines), nl=False)
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(soft_wrap=True, highlight=False, force_terminal=True)
+    for line in lines:
+        text = Text(no_wrap=True)
+        for piece, style in line.pieces:
+            text.append(piece, style=_LOOKS.get(style, ""))
+        console.print(text, soft_wrap=True)
+
+
+def put_json(document: Any) -> None:
+    click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+def say(sentence: str) -> None:
+    """Talk goes to stderr, so that results can be piped."""
+    click.echo(f"hyperpod-topology: {sentence}", err=True)
