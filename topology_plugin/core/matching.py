@@ -12,7 +12,7 @@ from topology_plugin.core.issues import Issue
 from topology_plugin.core.position import Position
 from topology_plugin.core.provisioning import ProvisioningParameters
 from topology_plugin.core.records import Record
-from topology_plugin.core.resource_config import Instance, InstanceGroup, ResourceConfig
+from topology_plugin.core.resource_config import IPV4, Instance, InstanceGroup, ResourceConfig
 
 
 @dataclass(frozen=True)
@@ -134,8 +134,10 @@ def _described(node: SlurmNode, identity: Identity, instances: Mapping[str | Non
     record = (sources.records or {}).get(identity.instance_id)
     if record is not None:
         zone = record.zone_id or zone
-        answers.update({"records": p for p in [record.answers.get("resource-config")] if p})
-        if "records" not in answers:
+        position = record.answers.get("resource-config")
+        if position:
+            answers["records"] = position
+        else:
             silent["records"] = record.errors.get("resource-config", "its own InstanceLabel is empty")
     else:
         silent["records"] = "the registry could not be read" if sources.records is None else "it has not registered"
@@ -258,7 +260,10 @@ class _Index:
         """Strongest token first: what slurmd was told, the address that Slurm uses, names. [] if none matches."""
         tokens = [f"id:{node.instance_id}"] if node.instance_id else []
         for text in dict.fromkeys((node.addr, node.name, node.hostname)):
-            tokens += [f"addr:{text}", f"name:{text}", f"name:{text.split('.', 1)[0]}"] if text else []
+            if IPV4.fullmatch(text):
+                tokens.append(f"addr:{text}")
+            elif text:
+                tokens += [f"name:{text}", f"name:{text.split('.', 1)[0]}"]
         for token in tokens:
             if token in self._by:
                 return list(self._by[token].values())
