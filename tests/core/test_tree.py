@@ -100,12 +100,17 @@ SHAPES = [
 
 
 @pytest.mark.parametrize(("paths", "unplaced", "expected"), SHAPES)
-def test_a_tree_has_these_switches(paths: dict[str, tuple[str, ...]], unplaced: list[str], expected: list[tuple[str, str]]) -> None:
+def test_a_tree_has_these_switches(
+    paths: dict[str, tuple[str, ...]], unplaced: list[str], expected: list[tuple[str, str]]
+) -> None:
     assert rows(grow(paths, unplaced).tree) == expected
 
 
 def test_an_id_that_slurm_cannot_take_is_hashed_and_an_id_that_looks_like_ours_too() -> None:
-    names = {s.name for s in grow({"a": ("Top", "root", "nn-12345678901234567"), "b": ("Top", "s-l1", "unplaced")}).tree.switches}
+    names = {
+        s.name
+        for s in grow({"a": ("Top", "root", "nn-12345678901234567"), "b": ("Top", "s-l1", "unplaced")}).tree.switches
+    }
     assert all(is_safe(name) for name in names)
     assert names.isdisjoint({"s-l1", "unplaced", "Top"})
     assert sum(name.startswith("sw-") for name in names) == 4
@@ -139,7 +144,9 @@ def test_br_14_known_different_zones_get_roots_of_their_own_and_it_is_said() -> 
     assert "a job cannot span root-usw2-az1 and root-usw2-az2" in grown.notes
 
 
-@pytest.mark.parametrize("zones", [{}, {"a": "usw2-az1"}, {"a": "usw2-az1", "b": "usw2-az1"}], ids=["unknown", "one-unknown", "same"])
+@pytest.mark.parametrize(
+    "zones", [{}, {"a": "usw2-az1"}, {"a": "usw2-az1", "b": "usw2-az1"}], ids=["unknown", "one-unknown", "same"]
+)
 def test_br_14_same_or_unknown_zones_are_joined_and_the_tops_are_named(zones: dict[str, str]) -> None:
     grown = grow({"a": ("nn-1a", "s", "x"), "b": ("nn-1b", "r", "y")}, zones=zones)
     assert [root.name for root in grown.tree.roots()] == ["root"]
@@ -165,7 +172,9 @@ random_paths = st.dictionaries(
     max_size=30,
 )
 random_unplaced = st.lists(st.sampled_from([f"login-{i}" for i in range(5)] + ["all", "l1", "Odd.Name"]), unique=True)
-random_zones = st.dictionaries(st.sampled_from([f"ip-10-1-{i}-{j}" for i in range(3) for j in range(12)]), st.sampled_from(["z1", "z2"]))
+random_zones = st.dictionaries(
+    st.sampled_from([f"ip-10-1-{i}-{j}" for i in range(3) for j in range(12)]), st.sampled_from(["z1", "z2"])
+)
 
 
 @given(random_paths, random_unplaced, random_zones, st.sampled_from([True, False, "auto"]))
@@ -222,7 +231,9 @@ def test_a_node_less_changes_only_the_lines_that_concern_it(paths, data) -> None
     if not twins:
         return
     before, after = (set(map(repr, grow(p).tree.switches)) for p in (paths, rest))
-    reports_tied = len({s for p in paths.values() for s in p}) != len({p[: i + 1] for p in paths.values() for i in range(len(p))})
+    reports_tied = len({s for p in paths.values() for s in p}) != len(
+        {p[: i + 1] for p in paths.values() for i in range(len(p))}
+    )
     if not reports_tied:
         assert len(before - after) == len(after - before) == 1
         assert isinstance(next(iter(grow(paths).tree.switches)), Switch)

@@ -12,7 +12,8 @@ from topology_plugin.core.issues import Issue
 from topology_plugin.core.position import Position
 from topology_plugin.core.provisioning import ProvisioningParameters
 from topology_plugin.core.records import Record
-from topology_plugin.core.resource_config import IPV4, Instance, InstanceGroup, ResourceConfig
+from topology_plugin.core.instances import IPV4, Instance
+from topology_plugin.core.resource_config import InstanceGroup, ResourceConfig
 
 
 @dataclass(frozen=True)
