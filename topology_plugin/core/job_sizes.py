@@ -1,0 +1,166 @@
+"""Which job sizes a topology refuses although the same nodes without one could run them, all of them idle.
+
+The rules of Slurm's block and tree selection, restated as arithmetic on ranges so that 16,384 nodes take milliseconds
+(src: eval_nodes_block.c; run: equal to `sbatch --test-only` for every size of the shapes in
+tests/slurm/test_job_sizes_real.py). Nodes of equal weight and CPUs are assumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TypeAlias
+
+from topology_plugin.core.topology import Blocks, Flat, Topology, Tree
+
+Ranges: TypeAlias = tuple[tuple[int, int], ...]
+"""Ascending inclusive ranges that neither touch nor overlap."""
+
+
+def refused(topology: Topology, partition_nodes: Collection[str]) -> Ranges:
+    """Job sizes (nodes) from 1 to the partition's size that `topology` refuses with every node idle."""
+    nodes = frozenset(partition_nodes)
+    body = topology.body
+    if isinstance(body, Flat) or not nodes:
+        return ()
+    if isinstance(body, Tree):
+        return _refused_by_tree(body, nodes)
+    return _refused_by_blocks(body, nodes)
+
+
+def accepts(ranges: Ranges, size: int) -> bool:
+    """Whether `size` lies in none of the refused `ranges`."""
+    return not any(low <= size <= high for low, high in ranges)
+
+
+def next_accepted(ranges: Ranges, size: int, most: int) -> int | None:
+    """The smallest size from `size` to `most` (the partition's size) outside `ranges`; None: there is none."""
+    for low, high in ranges:
+        if low <= size <= high:
+            size = high + 1
+    return size if size <= most else None
+
+
+def lost(before: Ranges, after: Ranges) -> Ranges:
+    """Sizes refused by `after` that `before` accepted."""
+    result: list[tuple[int, int]] = []
+    for low, high in after:
+        for taken_low, taken_high in before:
+            if taken_high < low:
+                continue
+            if taken_low > high:
+                break
+            if taken_low > low:
+                result.append((low, taken_low - 1))
+            low = taken_high + 1
+            if low > high:
+                break
+        if low <= high:
+            result.append((low, high))
+    return tuple(result)
+
+
+def told(ranges: Ranges) -> str:
+    """`19-36, 40` for people."""
+    return ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in ranges)
+
+
+def _joined(ranges: Iterable[tuple[int, int]]) -> Ranges:
+    result: list[tuple[int, int]] = []
+    for low, high in sorted(ranges):
+        if low > high:
+            continue
+        if result and low <= result[-1][1] + 1:
+            result[-1] = (result[-1][0], max(high, result[-1][1]))
+        else:
+            result.append((low, high))
+    return tuple(result)
+
+
+def _refused_by_tree(tree: Tree, nodes: frozenset[str]) -> Ranges:
+    """A job never spans two roots, and never takes a node under no switch."""
+    below: dict[str, set[str]] = {}
+    for switch in tree.switches:
+        found = nodes.intersection(switch.nodes)
+        below[switch.name] = set(found).union(*(below.get(child, ()) for child in switch.children))
+    largest = max((len(below[root.name]) for root in tree.roots()), default=0)
+    if not largest:
+        return ()  # no switch reaches any of them: Slurm then chooses as if flat
+    return _joined([(largest + 1, len(nodes))])
+
+
+@dataclass(frozen=True)
+class _Block:
+    """A block of some level. `total`: nodes in it. `gains[m]`: nodes of its m fullest lower blocks; `reached[m]`: of
+    them, those that Slurm's choice gets at."""
+
+    total: int
+    gains: Sequence[int]
+    reached: Sequence[int]
+
+
+def _refused_by_blocks(body: Blocks, nodes: frozenset[str]) -> Ranges:
+    counts = [len(nodes.intersection(block.nodes)) for block in body.blocks]
+    covered = sum(counts)
+    if not covered:
+        return ()  # Slurm then chooses as if flat
+    base = body.sizes[0]
+    levels = sorted({(size // base).bit_length() - 1 for size in body.sizes})
+    result = [(covered + 1, len(nodes))]
+    low = 1
+    step = 0  # sizes that need at most 2^step base blocks
+    while low <= covered:
+        high = min(covered, base << step)
+        lower = max((level for level in levels if level < step), default=0)
+        level = next((level for level in levels if level >= step), None)
+        result.extend(_refused_at(counts, base, level, lower, low, high))
+        low = high + 1
+        step += 1
+    return _joined(result)
+
+
+def _refused_at(
+    counts: list[int], base: int, level: int | None, lower: int, low: int, high: int
+) -> Iterable[tuple[int, int]]:
+    """Refused sizes between `low` and `high`, which must lie in one block of `level` (None: all blocks as one) and take
+    no more blocks of level `lower` than full ones would need."""
+    width = len(counts) if level is None else 1 << level
+    lower_width = 1 << lower
+    blocks = [_block(counts[at : at + width], width, lower_width) for at in range(0, len(counts), width)]
+    size = base * lower_width
+    for most in range(-(-low // size), -(-high // size) + 1):
+        first, last = max(low, (most - 1) * size + 1), min(high, most * size)
+        if width == most * lower_width:  # all lower blocks may be used: only the total counts
+            yield max(first, max(block.total for block in blocks) + 1), last
+        else:
+            yield from _refused_by_choice(blocks, most, first, last)
+
+
+def _block(counts: list[int], width: int, lower_width: int) -> _Block:
+    """`width`: base blocks in a block of this level; the last one may have fewer, and Slurm divides by `width` then."""
+    lower = [counts[at : at + lower_width] for at in range(0, len(counts), lower_width)][: width // lower_width]
+    # Slurm takes the fullest first, of equals the one with the largest base block that stands last.
+    order = sorted(((sum(c), max(c), at, 0 in c) for at, c in enumerate(lower)), reverse=True)
+    gains = list(accumulate((total for total, _, _, _ in order), initial=0))
+    # A base block without nodes in a lower block that is not the last one needed ends the search (run).
+    stall = next((at + 1 for at, (_, _, _, empty) in enumerate(order) if empty), len(order))
+    return _Block(sum(counts), gains, [gains[min(at, stall)] for at in range(len(gains))])
+
+
+def _refused_by_choice(blocks: list[_Block], most: int, first: int, last: int) -> Iterable[tuple[int, int]]:
+    """Sizes first…last with at most `most` lower blocks. Slurm takes, of the blocks that seem large enough, the one with
+    the fewest nodes (of equals the last), and gives up if that one stalls."""
+
+    def at(values: Sequence[int]) -> int:
+        return values[min(most, len(values) - 1)]
+
+    low = first
+    for promise in sorted({at(block.gains) for block in blocks}):
+        high = min(last, promise)
+        if low > high:
+            continue
+        chosen = min(reversed([b for b in blocks if at(b.gains) >= high]), key=lambda block: block.total)
+        yield max(low, at(chosen.reached) + 1), high
+        low = high + 1
+    yield low, last
