@@ -23,23 +23,42 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from topology_plugin.adapters.own_processes import Guardian, OwnProcesses
 from topology_plugin.adapters.service_manager import ServiceManager
 from topology_plugin.adapters.slurm import SlurmCommands
 
-# Scheduling at once instead of every few seconds; safe for thousands of nodes and dozens of jobs (run: 0.1 s a job).
+if TYPE_CHECKING:
+    from typing_extensions import Self  # typing has it from Python 3.11 on
+
+# Jobs start within 0.7 s of their submission instead of several (run); slurmctld looks only once a second.
 QUICK = "batch_sched_delay=0,sched_interval=1,bf_interval=1"
 _IN_USE = "Address already in use"
 
 
 class SlurmctldDied(Exception):
-    """slurmctld ended instead of serving. `fatal`: its last words; `code`: exit status, negative: by that signal."""
+    """slurmctld ended instead of serving.
 
-    def __init__(self, code: int, fatal: Sequence[str], log: Path) -> None:
-        self.code, self.fatal, self.log = code, tuple(fatal), log
+    `code`: its exit status; negative: killed by that signal. `words`: its fatal lines and up to three errors before
+    them, which often hold the reason (after a crash: its last line), without time stamps. `log`: where there is more.
+    """
+
+    def __init__(self, code: int, words: Sequence[str], log: Path) -> None:
+        self.code, self.words, self.log = code, tuple(words), log
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit status {code}"
-        super().__init__(f"slurmctld {how}: {' / '.join(self.fatal) or 'it gave no reason'} (its log: {log})")
+        super().__init__(f"slurmctld {how}: {' / '.join(self.words) or 'it gave no reason'} (its log: {log})")
+
+
+def last_words(log: str) -> list[str]:
+    """Of a slurmctld's log, what says why it ended."""
+    lines = [re.sub(r"^(\[[^]]*\]|slurmctld:) ", "", line) for line in log.splitlines() if line.strip()]
+    first = next((place for place, line in enumerate(lines) if line.startswith("fatal:")), None)
+    if first is None:
+        return lines[-1:]
+    telling = [line for line in lines if line.startswith(("error:", "fatal:")) and "default partition not" not in line]
+    fatal = [line for line in lines[first:] if line.startswith("fatal:")]
+    return [*telling[: telling.index(fatal[0])][-3:], *dict.fromkeys(fatal)]
 
 
 class CommandFailed(subprocess.CalledProcessError):
@@ -161,7 +180,7 @@ class PrivateSlurmctld:
             try:
                 return self._start(timeout)
             except SlurmctldDied as died:
-                if self.port is None or attempt == 4 or not any(_IN_USE in line for line in died.fatal):
+                if self.port is None or attempt == 4 or not any(_IN_USE in line for line in died.words):
                     raise
             self.port = free_ports(1)[0]
             line = re.compile(r"^SlurmctldPort=\d+$", re.M)
@@ -188,9 +207,7 @@ class PrivateSlurmctld:
                 raise TimeoutError(f"slurmctld did not answer within {timeout:g} s (its log: {self.log_path})")
             time.sleep(0.005)
         self.kill()  # what it may have started before it died
-        words = self._words(mark).splitlines()
-        fatal = [line for line in words if "fatal:" in line or _IN_USE in line]
-        raise SlurmctldDied(code, list(dict.fromkeys(fatal)) or words[-1:], self.log_path)
+        raise SlurmctldDied(code, last_words(self._words(mark)), self.log_path)
 
     @property
     def pid(self) -> int | None:
@@ -235,7 +252,7 @@ class PrivateSlurmctld:
             self._processes.wait_gone(pid, 0.5)
         self.kill()
 
-    def __enter__(self) -> PrivateSlurmctld:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -320,17 +337,17 @@ class PrivateSlurmctld:
 
     @property
     def log(self) -> str:
-        """All that slurmctld said since the directory was made, and on its way into its latest start."""
+        """All that slurmctld said since the directory was made."""
         return self._words(0)
 
     def _words(self, mark: int) -> str:
-        pieces = []
-        for path, offset in ((self.directory / "slurmctld.out", 0), (self.log_path, mark)):
-            if path.exists():
-                with path.open("rb") as file:
-                    file.seek(offset)
-                    pieces.append(file.read().decode(errors="replace"))
-        return "\n".join(filter(None, pieces))
+        """The log from byte `mark` on; what went to stderr where it did not get as far as opening its log."""
+        for path, offset in ((self.log_path, mark), (self.directory / "slurmctld.out", 0)):
+            with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
+                file.seek(offset)
+                if text := file.read().decode(errors="replace"):
+                    return text
+        return ""
 
     def _tail(self, path: Path) -> str:
         return (path.read_text(errors="replace").splitlines() or ["nothing"])[-1]
