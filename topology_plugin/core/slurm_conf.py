@@ -15,7 +15,9 @@ from typing import TypeAlias
 from topology_plugin.core.hostlists import HostlistError, expand
 from topology_plugin.core.issues import InputError, Issue
 from topology_plugin.core.slurm_conf_lines import BLANKS, BOM, LogicalLine, logical_lines, pairs_of, words_of
-from topology_plugin.core.slurm_conf_nodes import ConfNode, ConfNodeSet, NodeTable, merged
+from topology_plugin.core.slurm_conf_nodes import ConfNode, ConfNodeSet, ConfPartition, NodeTable, merged
+
+__all__ = ["ConfNode", "ConfNodeSet", "ConfPartition", "Reader", "SlurmConf", "SourceFile", "parse"]
 
 Reader: TypeAlias = Callable[[str], "str | None"]
 
@@ -31,35 +33,6 @@ _ONE_NODE = re.compile(r"[A-Za-z0-9._-]{1,19}")
 class SourceFile:
     path: str
     text: str
-
-
-@dataclass(frozen=True)
-class ConfPartition:
-    """A partition of slurm.conf.
-
-    `nodes`: see NodeTable.resolve; `nodes_text`: `Nodes=` as written or inherited.
-    `topology`: the word in force, own or inherited from PartitionName=DEFAULT; `own_topology`: the one on its own line.
-    Both "" for an empty `Topology=`, of which slurmctld dies. `params`: lower-case key → value, defaults merged in.
-    """
-
-    name: str
-    nodes: tuple[str, ...]
-    nodes_text: str
-    topology: str | None
-    own_topology: str | None
-    default: bool
-    params: Mapping[str, str]
-    file: str
-    line: int
-
-    @property
-    def min_nodes(self) -> int:
-        return _count(self.params.get("minnodes")) or 0
-
-    @property
-    def max_nodes(self) -> int | None:
-        """None: no limit."""
-        return _count(self.params.get("maxnodes"))
 
 
 @dataclass(frozen=True)
@@ -114,6 +87,7 @@ def parse(path: str, read: Reader) -> SlurmConf:
 class _PartitionLine:
     params: dict[str, str]
     own_topology: str | None
+    inherited_topology: str | None
     file: str
     number: int
 
@@ -167,15 +141,14 @@ class _Parser:
                 resolved[nodes_text], faults = table.resolve(nodes_text)
                 for fault in faults:
                     self._issue(line.file, line.number, f"partition {name}: {fault}", "correct its Nodes=")
-            topology = line.params.get("topology")
-            if topology == "":
+            if line.params.get("topology") == "":
                 self._issue(line.file, line.number, f"partition {name}: empty Topology=", "give it a name or remove it")
             partitions[name] = ConfPartition(
                 name=name,
                 nodes=resolved[nodes_text],
                 nodes_text=nodes_text,
-                topology=topology,
                 own_topology=line.own_topology,
+                inherited_topology=line.inherited_topology,
                 default=line.params.get("default", "").lower() in {"yes", "up", "true", "1"},
                 params=MappingProxyType(line.params),
                 file=line.file,
@@ -268,7 +241,9 @@ class _Parser:
             self._issue(path, line.number, f"partition {name} stands there twice", "remove one of the lines")
         else:
             params = {**self.partition_defaults, **words}
-            self.partition_lines[name] = _PartitionLine(params, words.get("topology"), path, line.number)
+            inherited = self.partition_defaults.get("topology")
+            own = words.get("topology")
+            self.partition_lines[name] = _PartitionLine(params, own, inherited, path, line.number)
 
     def _include_line(self, path: str, line: LogicalLine, name: str, rest: str) -> None:
         self._leftover(path, line, rest)
@@ -303,7 +278,3 @@ class _Parser:
             value = f"{self.parameters[key]},{value}"
         self.parameters[key] = value
         self.parameter_lines[key] = (path, line.number)
-
-
-def _count(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isascii() and text.isdecimal() else None

@@ -1,4 +1,4 @@
-"""Nodes and node sets of a slurm.conf, and which nodes a partition's `Nodes=` stands for."""
+"""Nodes, node sets and partitions of a slurm.conf, and which nodes a partition's `Nodes=` stands for."""
 
 from __future__ import annotations
 
@@ -39,6 +39,40 @@ class ConfNodeSet:
     nodes_text: str
     file: str
     line: int
+
+
+@dataclass(frozen=True)
+class ConfPartition:
+    """A partition of slurm.conf.
+
+    `nodes`: see NodeTable.resolve; `nodes_text`: `Nodes=` as written or inherited.
+    `own_topology`: the word on its own line; `inherited_topology`: the one PartitionName=DEFAULT offers at this point.
+    "" for an empty `Topology=`, of which slurmctld dies. `params`: lower-case key → value, defaults merged in.
+    """
+
+    name: str
+    nodes: tuple[str, ...]
+    nodes_text: str
+    own_topology: str | None
+    inherited_topology: str | None
+    default: bool
+    params: Mapping[str, str]
+    file: str
+    line: int
+
+    @property
+    def topology(self) -> str | None:
+        """The word in force."""
+        return self.inherited_topology if self.own_topology is None else self.own_topology
+
+    @property
+    def min_nodes(self) -> int:
+        return _count(self.params.get("minnodes")) or 0
+
+    @property
+    def max_nodes(self) -> int | None:
+        """None: no limit."""
+        return _count(self.params.get("maxnodes"))
 
 
 @dataclass(frozen=True)
@@ -101,3 +135,7 @@ def _listed(text: str, faults: list[str]) -> list[str]:
     except HostlistError as error:
         faults.append(f"{text[:60]}: {error.issue.what}")
         return []
+
+
+def _count(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isascii() and text.isdecimal() else None
