@@ -19,7 +19,9 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from topology_plugin.core import topology_yaml
+from topology_plugin.core.disk import Disk, decoded
 from topology_plugin.core.issues import InputError
+from topology_plugin.core.slurm_conf import SlurmConf
 from topology_plugin.core.topology import Configuration, Topology
 
 TextFile: TypeAlias = Literal["topology.yaml", "topology.conf"]
@@ -27,47 +29,17 @@ NO_PLUGIN = "topology/default"  # `topology/flat` is a name that older releases 
 
 
 @dataclass(frozen=True)
-class Disk:
-    """What stands on disk. `words`: file (slurm.conf or an Include, in Slurm's order of reading) → partition → its word
-    there (None: the PartitionName line has no word). `plugin`: the value of `TopologyPlugin`, None if no line says it;
-    `plugin_file`: where that line stands, or slurm.conf, where it would be added."""
-
-    topology_yaml: bytes | None
-    topology_conf: bytes | None
-    words: Mapping[str, Mapping[str, str | None]]
-    plugin: str | None
-    plugin_file: str
-
-    @property
-    def partitions(self) -> dict[str, str | None]:
-        return {partition: word for words in self.words.values() for partition, word in words.items()}
-
-    @property
-    def named(self) -> frozenset[str]:
-        """The topologies that words name."""
-        return frozenset(word for word in self.partitions.values() if word is not None)
-
-    def topologies(self) -> tuple[Topology, ...]:
-        """What topology.yaml defines; () if there is none or Slurm could not read it."""
-        if self.topology_yaml is None:
-            return ()
-        try:
-            return topology_yaml.parse(self.topology_yaml.decode(errors="replace")).topologies
-        except InputError:
-            return ()
-
-
-@dataclass(frozen=True)
 class Target:
     """What is to stand there. `topology_yaml`, `topology_conf` None: no such file; `words`: only the partitions that
     may change; `plugin` None: the line stays as it is. `configuration`: what slurmctld then has loaded, for the
-    read-back (None: nothing of ours, so nothing to compare)."""
+    read-back (None: nothing of ours, so nothing to compare). `restore`: for an undo, slurm.conf as it was."""
 
     topology_yaml: bytes | None
     topology_conf: bytes | None
     words: Mapping[str, str | None]
     plugin: str | None = None
     configuration: Configuration | None = None
+    restore: SlurmConf | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -95,10 +67,16 @@ class RemoveText:
 
 @dataclass(frozen=True)
 class SetWords:
-    """In `path`, one word on the line of each partition: partition → (word that stands there, word to be)."""
+    """In `path`, one word on the line of each partition: `changes`, partition → (word in force, word to be).
+
+    `words`: all the words that this change sets or keeps, from which the file is edited as it is at that moment;
+    `restore`: the configuration whose lines come back as they were written, where that gives these words.
+    """
 
     path: str
     changes: Mapping[str, tuple[str | None, str | None]]
+    words: Mapping[str, str | None]
+    restore: SlurmConf | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -180,38 +158,43 @@ def plan(
 
 def _modern(disk: Disk, target: Target) -> Iterator[FileStep]:
     words = tuple(_words(disk, target))
-    text = target.topology_yaml
+    text, former = target.topology_yaml, disk.topology_yaml
     if text is None:
         # Without words nothing names a topology; what then stands in for topology.yaml is put right before it goes.
         yield from words
         yield from _plugin_and_conf(disk, target)
-        if disk.topology_yaml is not None:
-            yield RemoveText("topology.yaml", digest(disk.topology_yaml))
+        if former is not None:
+            yield RemoveText("topology.yaml", digest(former))
         return
-    changed = disk.topology_yaml != text
-    if not words or not changed:
-        if changed:
-            yield WriteText("topology.yaml", text, _digest(disk.topology_yaml))
-        yield from words
-        yield from _plugin_and_conf(disk, target)
-        return
-    defined = disk.topologies()
-    lost = disk.named - defined_names(text)
-    named_then = frozenset(after for step in words for _, after in step.changes.values() if after is not None)
-    if not lost:
-        yield WriteText("topology.yaml", text, _digest(disk.topology_yaml))
-        yield from words
-    elif named_then <= {topology.name for topology in defined}:
-        yield from words
-        yield WriteText("topology.yaml", text, _digest(disk.topology_yaml))
-    else:
-        still = tuple(topology for topology in defined if topology.name in lost)
-        both = union(text, still) if still else text
-        yield WriteText("topology.yaml", both, _digest(disk.topology_yaml), passing=both != text)
-        yield from words
-        if both != text:
-            yield WriteText("topology.yaml", text, digest(both))
+    yield from _yaml_and_words(disk, text, words)
     yield from _plugin_and_conf(disk, target)
+
+
+def _yaml_and_words(disk: Disk, text: bytes, words: tuple[SetWords, ...]) -> Iterator[FileStep]:
+    former = disk.topology_yaml
+    if former == text:
+        yield from words
+        return
+    write = WriteText("topology.yaml", text, _digest(former))
+    defined = _defined(former)
+    lost = disk.named - {topology.name for topology in _defined(text)}
+    then = {after for step in words for _, after in step.changes.values() if after is not None}
+    if not words or not lost:
+        yield write
+        yield from words
+        return
+    if then <= {topology.name for topology in defined}:
+        yield from words
+        yield write
+        return
+    both = union(text, tuple(topology for topology in defined if topology.name in lost))
+    if both == text:  # the old file defines none of them: what stands there is not startable anyway
+        yield write
+        yield from words
+        return
+    yield WriteText("topology.yaml", both, _digest(former), passing=True)
+    yield from words
+    yield WriteText("topology.yaml", text, digest(both))
 
 
 def _classic(disk: Disk, target: Target) -> Iterator[FileStep]:
@@ -246,14 +229,18 @@ def _plugin_and_conf(disk: Disk, target: Target) -> Iterator[FileStep]:
 
 
 def _words(disk: Disk, target: Target) -> Iterator[SetWords]:
-    for path, words in disk.words.items():
+    now = disk.words
+    # A word inherited from PartitionName=DEFAULT may have to move to the partition's own line, in another file: it is
+    # named here because after the DEFAULT line's edit nothing would tell it any more.
+    inherited = {p.name: p.topology for p in disk.conf.partitions.values() if p.own_topology is None and p.topology}
+    words = {**inherited, **target.words}
+    for path in disk.word_edits(words, target.restore):
         changes = {
-            partition: (word, target.words[partition])
-            for partition, word in words.items()
-            if partition in target.words and target.words[partition] != word
+            partition.name: (now[partition.name], words[partition.name])
+            for partition in disk.conf.partitions.values()
+            if partition.file == path and words.get(partition.name, now[partition.name]) != now[partition.name]
         }
-        if changes:
-            yield SetWords(path, changes)
+        yield SetWords(path, changes, words, target.restore)
 
 
 def needs_conf(plugin: str | None) -> bool:
@@ -261,22 +248,23 @@ def needs_conf(plugin: str | None) -> bool:
     return plugin is not None and plugin.lower().removeprefix("topology/") in ("tree", "block")
 
 
-def defined_names(text: bytes) -> frozenset[str]:
-    """The topologies a topology.yaml defines; none if Slurm could not read it."""
-    try:
-        return frozenset(t.name for t in topology_yaml.parse(text.decode(errors="replace")).topologies)
-    except InputError:
-        return frozenset()
-
-
 def union(text: bytes, more: tuple[Topology, ...]) -> bytes:
     """topology.yaml with the topologies of `text` first, as they are, and then `more`, none of them the default."""
     rest = tuple(Topology(topology.name, topology.body) for topology in more)
-    try:
-        wanted = topology_yaml.parse(text.decode(errors="replace")).topologies
-    except InputError:
+    wanted = _defined(text)
+    if not rest or not wanted:
         return text
     return topology_yaml.render(Configuration((*wanted, *rest))).encode()
+
+
+def _defined(text: bytes | None) -> tuple[Topology, ...]:
+    """What a topology.yaml defines; () if there is none or it holds what we cannot read."""
+    if text is None:
+        return ()
+    try:
+        return topology_yaml.parse(decoded(text)).topologies
+    except InputError:
+        return ()
 
 
 def digest(data: bytes) -> str:
@@ -302,8 +290,9 @@ def _sentence(step: Step) -> str:
             return f"{how} {file} ({len(data)} bytes){more}"
         case RemoveText(file, _):
             return f"remove {file}"
-        case SetWords(path, changes):
-            return f"in {path}: " + "; ".join(_change(p, *change) for p, change in changes.items())
+        case SetWords(path, changes, _, _):
+            what = [_change(partition, *change) for partition, change in changes.items()]
+            return f"in {path}: " + ("; ".join(what) or "Topology= goes from the PartitionName=DEFAULT line")
         case SetPlugin(path, former, value, _):
             return f"in {path}: TopologyPlugin={value}" + (f" instead of {former}" if former else " (line added)")
         case Reconfigure():
