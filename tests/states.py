@@ -161,3 +161,19 @@ def live(of: State) -> Live:
         states[p5s[30]], reasons[p5s[30]] = "drained", "Kicked by health check: NVLink"
         states[p5s[31]], reasons[p5s[31]] = "down", "Not responding"
     return Live(states, jobs, reasons)
+
+
+def without(seen: Inventory, *names: str) -> Inventory:
+    """The cluster after slurm.conf no longer lists `names`."""
+    return replace(
+        seen,
+        nodes={name: node for name, node in seen.nodes.items() if name not in names},
+        partitions={
+            p.name: replace(p, nodes=tuple(n for n in p.nodes if n not in names)) for p in seen.partitions.values()
+        },
+    )
+
+
+def changed(seen: Inventory, name: str, **fields: object) -> Inventory:
+    """The cluster with something else known of one node."""
+    return replace(seen, nodes={**seen.nodes, name: replace(seen.nodes[name], **fields)})  # type: ignore[arg-type]

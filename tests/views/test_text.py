@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.states import inventory, live, state
+from tests.states import inventory, live, state, without
 from topology_plugin.core.issues import InputError
 from topology_plugin.core.state import Owner, PassResult
 from topology_plugin.core.topology import FLAT_ONLY, Block, Blocks, Configuration, Switch, Topology, Tree
@@ -74,12 +74,18 @@ def test_idle_counts_stand_on_every_unit_when_states_are_known() -> None:
         ({"in_force": None}, "not known what is in force"),
         ({"hold": True}, "on hold"),
         ({"last": PassResult("failed", "slurmctld said no")}, "the last pass failed: slurmctld said no"),
-        ({"refused": {"block": ((31, 36), (40, 40))}}, "refused job sizes: 31–36, 40"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
 def test_whatever_an_operator_must_know_stands_in_words(changed: dict[str, object], words: str) -> None:
     assert words in text_of(replace(state(), **changed))  # type: ignore[arg-type]
+
+
+def test_sizes_that_a_partition_cannot_run_are_listed_at_the_partition() -> None:
+    seen = without(inventory(0, 54, 0), "ip-10-9-0-1", "ip-10-9-1-1")
+    rows = text_of(state(seen)).splitlines()
+    (at,) = [i for i, row in enumerate(rows) if "partition ultra" in row]
+    assert rows[at + 1].strip() == "refused job sizes: 36"
 
 
 def test_nodes_that_no_switch_holds_are_named() -> None:

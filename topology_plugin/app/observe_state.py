@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from topology_plugin.app.wiring import Wiring
+from topology_plugin.core.diff import Fact
 from topology_plugin.core.issues import InputError, Issue
 from topology_plugin.core.live import Live
 from topology_plugin.core.state import State
@@ -95,6 +96,19 @@ def state_files(wiring: Wiring) -> list[Path]:
         places.append(registry / STATE_FILE)
     places.append(wiring.state_dir / STATE_FILE)
     return places
+
+
+def facts_in_force(wiring: Wiring, state: State) -> dict[str, Fact]:
+    """What the generation in force rests on, node by node; {} where its facts.json cannot be read."""
+    if state.generation is None:
+        return {}
+    for base in (path.parent for path in state_files(wiring)):
+        try:
+            facts = json.loads((base / "generations" / str(state.generation) / "facts.json").read_bytes())
+            return {str(n): Fact(f.get("instance_id"), f.get("source")) for n, f in facts.items()}
+        except (OSError, ValueError, AttributeError):
+            continue
+    return {}
 
 
 def load_live(wiring: Wiring) -> Live | None:

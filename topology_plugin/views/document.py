@@ -3,10 +3,10 @@
 {"schema": 1, "cluster_arn", "slurm_version", "generation", "shown": "in force"|"desired", "drift": bool,
  "owner": {"owner", "reason", "writes"},
  "topologies": [{"name", "kind", "default", "partitions": […], "nodes": count, "block_sizes": […],
-                 "refused_sizes": [[low, high], …], "unplaced": {node: why}, "uncovered": [node, …],
+                 "unplaced": {node: why}, "uncovered": [node, …],
                  "units": [{"name", "role": "switch"|"leaf"|"block"|"pad", "size", "idle"|null, "unplaced": bool,
                             "nodes": […], "units": […]}]}],
- "partitions": {name: {"topology", "kind", "word"|null, "rule", "nodes": […]}},
+ "partitions": {name: {"topology", "kind", "word"|null, "rule", "refused_sizes": [[low, high], …], "nodes": […]}},
  "nodes": {name: {"instance_id", "instance_type", "group", "zone", "state"|null, "jobs": [id, …],
                   "places": {topology: [unit, …]}, "answers": {source: {"path": […], "ultraserver"}}, "silent": {…}}},
  "jobs": [{"id", "name", "user", "state", "partition", "nodes": […], "nodes_wanted", "reason"}] | null,
@@ -56,7 +56,6 @@ def _topology(scene: Scene, view: View) -> dict[str, Any]:
         "partitions": list(view.partitions),
         "nodes": len(view.nodes),
         "block_sizes": list(view.sizes),
-        "refused_sizes": [list(pair) for pair in view.refused],
         "unplaced": dict(view.unplaced),
         "uncovered": list(view.uncovered),
         "units": [_unit(scene, unit) for unit in view.units],
@@ -82,6 +81,7 @@ def _partition(scene: Scene, name: str, view: View) -> dict[str, Any]:
         "kind": view.kind,
         "word": scene.configuration.words.get(name),
         "rule": decision.rule if decision else "",
+        "refused_sizes": [list(pair) for pair in view.refused.get(name, ())],
         "nodes": list(scene.state.inventory.partitions[name].nodes),
     }
 

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from topology_plugin.core.consequences import refused
 from topology_plugin.core.hostlists import node_order
 from topology_plugin.core.issues import InputError, Issue
+from topology_plugin.core.job_sizes import Ranges
 from topology_plugin.core.live import Live
 from topology_plugin.core.state import State
 from topology_plugin.core.topology import Blocks, Configuration, Kind, Topology, Tree
@@ -45,7 +47,7 @@ class Unit:
 class View:
     """One topology. `nodes`: all that it holds, a flat one those of its partitions. `sizes`: block sizes, base first.
 
-    `refused`: job sizes that it can't run although flat could. `unplaced`: node → why. `uncovered`: nodes of its
+    `refused`: partition → job sizes that it can't run although flat could. `unplaced`: node → why. `uncovered`: its
     partitions that are in no unit. `others`: how many nodes a partition filter left out.
     """
 
@@ -56,7 +58,7 @@ class View:
     units: tuple[Unit, ...] = ()
     nodes: tuple[str, ...] = ()
     sizes: tuple[int, ...] = ()
-    refused: tuple[tuple[int, int], ...] = ()
+    refused: Mapping[str, Ranges] = field(default_factory=dict)
     unplaced: Mapping[str, str] = field(default_factory=dict)
     uncovered: tuple[str, ...] = ()
     others: int = 0
@@ -129,7 +131,9 @@ def _view(state: State, configuration: Configuration, topology: Topology, partit
         units=units,
         nodes=tuple(sorted(held if structured else members, key=node_order)),
         sizes=topology.body.sizes if isinstance(topology.body, Blocks) else (),
-        refused=tuple(state.refused.get(topology.name, ())) if structured else (),
+        refused={
+            p: found for p in partitions if (found := refused(configuration, p, state.inventory.partitions[p].nodes))
+        },
         unplaced={n: whys.get(n, "its position is not known") for n in sorted(apart, key=node_order)},
         uncovered=tuple(n for n in members if n not in holds) if structured else (),
     )
@@ -166,7 +170,8 @@ def _limited(view: View, state: State, partition: str) -> View:
     units = tuple(found for unit in view.units if (found := _cut(unit, members)) is not None)
     nodes = tuple(n for n in view.nodes if n in members)
     return View(
-        view.name, view.kind, view.default, view.partitions, units, nodes, view.sizes, view.refused,
+        view.name, view.kind, view.default, view.partitions, units, nodes, view.sizes,
+        {name: found for name, found in view.refused.items() if name == partition},
         {n: why for n, why in view.unplaced.items() if n in members},
         tuple(n for n in view.uncovered if n in members), len(view.nodes) - len(nodes),
     )  # fmt: skip

@@ -74,10 +74,10 @@ def _view(scene: Scene, view: View) -> Iterator[Line]:
     for partition in view.partitions:
         if scene.partition in (None, partition):
             yield line("  partition ", (partition, "name"), *_rule(scene, partition))
+            if partition in view.refused:
+                yield line("    ", (f"refused job sizes: {ranges(view.refused[partition])}", "warn"))
     if view.uncovered:
         yield line("  ", (f"{len(view.uncovered)} in no switch or block: {fold(view.uncovered)}", "bad"))
-    if view.refused:
-        yield line("  ", (f"refused job sizes: {ranges(view.refused)}", "warn"))
     rows = list(_rows(view.units))
     if rows:
         yield from _columns(scene, view, rows)
