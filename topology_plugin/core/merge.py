@@ -13,22 +13,28 @@ from topology_plugin.core.kinds import KindChoice, Kinds, choose
 from topology_plugin.core.names import partition_topology_name
 from topology_plugin.core.position import SPACES, Position
 from topology_plugin.core.settings import PartitionSettings, Settings
-from topology_plugin.core.topology import Body, Configuration, Flat, Kind, Topology
+from topology_plugin.core.topology import Blocks, Body, Configuration, Flat, Kind, Topology
 from topology_plugin.core.tree import grow
 
 FLAT = "flat"
 
 
-def merge(inventory: Inventory, settings: Settings, memory: Memory) -> Decision:
-    """The desired configuration. Pure: same facts, same result, whatever the order in which they came."""
+def merge(inventory: Inventory, settings: Settings, memory: Memory, *, classic: bool = False) -> Decision:
+    """The desired configuration. Pure: same facts, same result, whatever the order in which they came.
+
+    `classic`: Slurm up to 24.11, which knows one topology for the whole cluster and no words.
+    """
     kinds = choose(inventory, settings, memory.types)
     inventory, positions = _remembering(inventory, memory)
     memory = replace(memory, types=kinds.evidence, positions=positions)
+    if classic:
+        return _clusterwide(inventory, kinds, settings, memory)
     wishes = {name: _wish(name, kinds.partitions[name], settings) for name in inventory.partitions}
     built: dict[str, _Built] = {}
     for name in sorted({wish.topology for wish in wishes.values() if wish.kind != FLAT}):
         partitions = [p for p, wish in wishes.items() if wish.topology == name]
-        one = _build(name, wishes[partitions[0]], partitions, inventory, settings, memory)
+        members = list(dict.fromkeys(n for p in partitions for n in inventory.partitions[p].nodes))
+        one = _build(name, wishes[partitions[0]], members, inventory, settings, memory)
         memory = one.memory
         built[name] = one
     return _settle(inventory, kinds, wishes, built, memory)
@@ -80,10 +86,43 @@ def _space_of(source: str) -> str:
     return source.partition(":")[2] if source.startswith("last-known:") else SPACES[source]
 
 
+def _clusterwide(inventory: Inventory, kinds: Kinds, settings: Settings, memory: Memory) -> Decision:
+    """One topology of the default's kind: block only if every node is in a full block (a short one kills 24.11), else
+    tree if any node has a network path, else flat."""
+    everyone = list(inventory.nodes)
+    rule = kinds.default.rule + "; Slurm before 25.05 has one topology for the whole cluster"
+    tried: list[Kind] = ["block", "tree"] if kinds.default.kind == "block" else ["tree"]
+    built: dict[str, _Built] = {}
+    for kind in tried if kinds.default.kind != FLAT else []:
+        one = _build(kind, _Wish(kind, kind, rule, PartitionSettings()), everyone, inventory, settings, memory)
+        memory = one.memory
+        body = one.body
+        if isinstance(body, Blocks) and any(len(block.nodes) != body.sizes[0] for block in body.blocks):
+            rule += "; not every node is in a full block, so tree"
+            continue
+        if body is not None:
+            built[kind] = one
+            break
+    chosen = next(iter(built), FLAT)
+    if not built and kinds.default.kind != FLAT:
+        rule += "; no node has a network path, so flat"
+    kind_now: Kind = "tree" if chosen == "tree" else "block" if chosen == "block" else "flat"
+    partitions = {name: PartitionDecision(kind_now, chosen, None, rule) for name in inventory.partitions}
+    notes = [f"{name}: {note}" for name, one in built.items() for note in one.placement.notes]
+    notes += [str(issue) for issue in inventory.issues]
+    return Decision(
+        Configuration((Topology(chosen, _body(chosen, built), default=True),), dict.fromkeys(inventory.partitions)),
+        rule,
+        partitions,
+        {name: one.placement for name, one in built.items()},
+        tuple(notes),
+        memory,
+    )
+
+
 def _build(
-    name: str, wish: _Wish, partitions: list[str], inventory: Inventory, settings: Settings, memory: Memory
+    name: str, wish: _Wish, members: list[str], inventory: Inventory, settings: Settings, memory: Memory
 ) -> _Built:
-    members = list(dict.fromkeys(n for p in partitions for n in inventory.partitions[p].nodes))
     placement = _place(name, wish.kind, members, inventory, settings, memory)
     if placement.space is not None:
         memory = replace(memory, spaces=dict(sorted({**memory.spaces, name: placement.space}.items())))

@@ -1,0 +1,97 @@
+"""A configuration kept as it is, but complete: what a pass may do during a hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from topology_plugin.core.hostlists import node_order
+from topology_plugin.core.inventory import Inventory
+from topology_plugin.core.names import unplaced_name
+from topology_plugin.core.topology import Block, Blocks, Configuration, Switch, Topology, Tree
+from topology_plugin.core.tree import ROOT, UNPLACED, UNPLACED_ALL
+
+
+def held(configuration: Configuration, inventory: Inventory, max_unplaced_leaves: int = 64) -> Configuration:
+    """`configuration` with joiners added as unplaced and without the nodes that slurm.conf no longer lists."""
+    words = {name: configuration.words.get(name) for name in inventory.partitions}
+    kept = Configuration(configuration.topologies, words)
+    wanted: dict[str, dict[str, None]] = {topology.name: {} for topology in configuration.topologies}
+    for name, partition in inventory.partitions.items():
+        serving = kept.of_partition(name)
+        if serving is not None:
+            wanted[serving.name].update(dict.fromkeys(partition.nodes))
+    return Configuration(
+        tuple(_with_members(t, list(wanted[t.name]), max_unplaced_leaves) for t in configuration.topologies), words
+    )
+
+
+def _with_members(topology: Topology, members: Iterable[str], most: int) -> Topology:
+    body = topology.body
+    present = set(body.nodes())
+    members = set(members)
+    joiners = sorted(members - present, key=node_order)
+    if isinstance(body, Tree):
+        if members.isdisjoint(present):
+            return topology  # nothing of it would be left; coverage is then judged by validation
+        return replace(topology, body=_tree(body, members, joiners, most))
+    if isinstance(body, Blocks):
+        blocks = [replace(b, nodes=tuple(n for n in b.nodes if n in members)) for b in body.blocks]
+        group = body.sizes[-1] // body.sizes[0]
+        if group == 1:
+            blocks = [b for b in blocks if b.nodes]
+        padding = sum(b.name.startswith("pad-") for b in blocks)
+        for joiner in joiners:
+            blocks.append(Block(unplaced_name(joiner), (joiner,)))
+            while len(blocks) % group:
+                padding += 1
+                blocks.append(Block(f"pad-{padding}"))
+        return replace(topology, body=replace(body, blocks=tuple(blocks)))
+    return topology
+
+
+def _tree(tree: Tree, members: set[str], joiners: list[str], most: int) -> Tree:
+    switches = {s.name: replace(s, nodes=tuple(n for n in s.nodes if n in members)) for s in tree.switches}
+    if joiners:
+        switches = _joined(switches, joiners, _depth(tree), most)
+    alive: dict[str, Switch] = {}
+    for name, switch in switches.items():  # children stand first, so what is empty is known before its parent
+        children = tuple(child for child in switch.children if child in alive)
+        if switch.nodes or children:
+            alive[name] = replace(switch, children=children)
+    return Tree(tuple(alive.values()))
+
+
+def _depth(tree: Tree) -> int:
+    """Levels from the root's children down to the leaves."""
+    by_name = {s.name: s for s in tree.switches}
+    here, depth = tree.roots()[0], 0
+    while here.children:
+        here, depth = by_name[here.children[0]], depth + 1
+    return depth
+
+
+def _joined(switches: dict[str, Switch], joiners: list[str], depth: int, most: int) -> dict[str, Switch]:
+    """Joiners below `unplaced`, as deep as every other leaf. A root of a single level takes their leaves itself."""
+    here = switches.get(UNPLACED)
+    before = {n for name in (here.children if here else ()) for n in switches[name].nodes}
+    nodes = sorted({*before, *joiners}, key=node_order)
+    leaves = [Switch(unplaced_name(node), (node,)) for node in nodes]
+    if len(nodes) > most:
+        leaves = [Switch(UNPLACED_ALL, tuple(nodes))]
+    for name in here.children if here else ():
+        switches.pop(name)
+    root = next((name for name in (ROOT, UNPLACED) if name in switches), list(switches)[-1])
+    names = tuple(leaf.name for leaf in leaves)
+    added = {leaf.name: leaf for leaf in leaves}
+    if here is not None:
+        return {**added, **switches, UNPLACED: replace(here, children=names)}
+    if depth >= 2:
+        top = UNPLACED
+        added[top] = Switch(UNPLACED, children=names)
+        for level in range(1, depth - 1):
+            added[f"{UNPLACED}-l{level}"] = Switch(f"{UNPLACED}-l{level}", children=(top,))
+            top = f"{UNPLACED}-l{level}"
+        names = (top,)
+    parent = switches[root]
+    return {**added, **switches, root: replace(parent, children=tuple(sorted((*parent.children, *names))))}
