@@ -3,8 +3,8 @@
 
     python3 tests/slurm/slurm_root.py [forky|trixie]
 
-prints a directory of executables (slurmctld, slurmd, scontrol, sinfo, sbatch, squeue, srun, scancel, sacct, salloc).
-They run Debian's own Slurm (forky: 26.05, trixie: 24.11) out of a root directory in
+prints a directory of executables (slurmctld, slurmd, scontrol, sinfo, sbatch, squeue, srun, scancel, sacct, salloc,
+sdiag). They run Debian's own Slurm (forky: 26.05, trixie: 24.11) out of a root directory in
 `${XDG_CACHE_HOME:-~/.cache}/hyperpod-topology/`, which is built with debootstrap at the first call (about a minute) and
 reused afterwards. Progress goes to stderr; exit code 2 and one sentence say why it is impossible.
 
@@ -34,7 +34,7 @@ TOOLS = {
     "slurmctld": "/usr/sbin/slurmctld",
     "slurmd": "/usr/sbin/slurmd",
     **{name: f"/usr/bin/{name}" for name in
-       ("scontrol", "sinfo", "sbatch", "squeue", "srun", "scancel", "sacct", "salloc")},
+       ("scontrol", "sinfo", "sbatch", "squeue", "srun", "scancel", "sacct", "salloc", "sdiag")},
 }  # fmt: skip
 PACKAGES = "slurmctld,slurmd,slurm-client,slurm-wlm-basic-plugins,munge"
 RELEASES = ("forky", "trixie")
