@@ -199,8 +199,7 @@ def _with_word(raw: str, word: str | None) -> str:
     topologies = [pair for pair in pairs[1:] if pair.key.lower() == "topology"]
     if word is None:
         for pair in reversed(topologies):
-            before = raw[: offsets[pair.start]].rstrip(" \t")
-            raw = before + raw[offsets[pair.end - 1] + 1 :]
+            raw = _without_blanks(raw[: offsets[pair.start]]) + raw[offsets[pair.end - 1] + 1 :]
         return raw
     if not topologies:
         end = offsets[pairs[-1].end - 1] + 1
@@ -211,6 +210,15 @@ def _with_word(raw: str, word: str | None) -> str:
         return raw
     first, last = offsets[pair.value_start - 1] + 1, offsets[pair.value_end - 1] + 1
     return raw[:first] + word + raw[last:]
+
+
+def _without_blanks(before: str) -> str:
+    """What stands before a word that goes, without the blanks that set it off. A backslash that escaped such a blank
+    goes too: at the end of a line it would join the next one."""
+    before = before.rstrip(" \t")
+    while (len(before) - len(before.rstrip("\\"))) % 2:
+        before = before[:-1].rstrip(" \t")
+    return before
 
 
 def _key_of(line: LogicalLine) -> str | None:
