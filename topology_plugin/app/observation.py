@@ -1,0 +1,225 @@
+"""Looking: everything a pass decides upon, read once, before anything is decided. Reads only what changed since."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+from topology_plugin.adapters.clock import Clock
+from topology_plugin.adapters.documents import Documents
+from topology_plugin.adapters.registry import Reading, Registry, Unavailable
+from topology_plugin.core.cluster_agent import ClusterAgent
+from topology_plugin.core.decision import Memory
+from topology_plugin.core.instance_types import capability
+from topology_plugin.core.inventory import Inventory
+from topology_plugin.core.issues import InputError, Issue
+from topology_plugin.core.matching import ApiAnswers, ApiGroup, Sources
+from topology_plugin.core.provisioning import ProvisioningParameters
+from topology_plugin.core.records import Record
+from topology_plugin.core.resource_config import ResourceConfig
+from topology_plugin.core.settings import Settings
+from topology_plugin.core.slurm_conf import SlurmConf
+from topology_plugin.core.stock import stock
+
+T = TypeVar("T")
+
+
+class Api(Protocol):
+    """SageMaker or EC2: what it knows of these instances, within the budget. Never raises for a service that fails."""
+
+    def answers(self, instance_ids: Sequence[str]) -> ApiAnswers: ...
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the documents lie."""
+
+    resource_config: Path
+    provisioning_parameters: Path
+    cluster_agent: Path
+
+
+@dataclass(frozen=True)
+class Documented:
+    """What lies in files: instances, roles, records. None: could not be read or is empty (`issues` says which)."""
+
+    config: ResourceConfig | None
+    provisioning: ProvisioningParameters | None
+    agent: ClusterAgent | None
+    records: Mapping[str, Record] | None
+    issues: tuple[Issue, ...] = ()
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One look. `loaded`: slurmctld's nodes as JSON, None if it does not answer."""
+
+    documents: Documented
+    inventory: Inventory
+    memory: Memory
+    loaded: list[dict[str, Any]] | None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass
+class Cached(Generic[T]):
+    """A document parsed once for each version of its file (inode, modification time, size)."""
+
+    path: Path
+    read: Callable[[], T]
+    seen: tuple[int, int, int] | None = None
+    value: T | None = None
+    error: InputError | None = None
+
+    def get(self) -> T | None:
+        """The document. Raises InputError for one that cannot be used."""
+        now = identity(self.path)
+        if now is None or now != self.seen:
+            self.value, self.error, self.seen = None, None, now
+            try:
+                self.value = self.read()
+            except InputError as error:
+                self.error = error
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+
+def identity(path: Path) -> tuple[int, int, int] | None:
+    """What changes when a file is replaced or rewritten; None if it is not there."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+@dataclass
+class Observer:
+    """Reads the documents and the registry, asks the APIs. Lives as long as `watch`, so that a look is cheap."""
+
+    documents: Documents
+    places: Places
+    registry: Callable[[str | None], Registry | None]
+    apis: Mapping[str, Callable[[], Api]]
+    settings: Settings
+    clock: Clock
+    api_groups: Callable[[], Mapping[str, ApiGroup]] = dict
+    _reading: Reading | None = None
+    _cached: dict[str, Cached[Any]] = field(default_factory=dict)
+    _asked: dict[str, ApiAnswers] = field(default_factory=dict)
+    _groups: Mapping[str, ApiGroup] | None = None
+
+    def read(self) -> Documented:
+        """The documents as they are now."""
+        issues: list[Issue] = []
+        config: ResourceConfig | None = self._document(
+            "config", self.places.resource_config, self.documents.resource_config, issues
+        )
+        if config is not None and not any(True for _ in config.instances()):
+            issues.append(Issue("resource_config.json", "lists no instance: taken as no data, not as no nodes"))
+            config = None
+        if config is not None:
+            issues.extend(config.issues)
+        parameters: ProvisioningParameters | None = self._document(
+            "provisioning", self.places.provisioning_parameters, self.documents.provisioning, issues
+        )
+        agent: ClusterAgent | None = self._document(
+            "agent", self.places.cluster_agent, self.documents.cluster_agent, issues
+        )
+        records = self._records(config.cluster_arn if config else None, issues)
+        return Documented(config, parameters, agent, records, tuple(issues))
+
+    def look(
+        self, conf: SlurmConf, loaded: list[dict[str, Any]] | None, memory: Memory, *, ask: bool = True
+    ) -> Observation:
+        """An inventory of `conf`'s nodes. `ask` False: no API is called (`--offline`)."""
+        documents = self.read()
+        sources = Sources(documents.config, documents.records, documents.provisioning)
+        inventory, known = stock(conf, loaded or [], sources, memory)
+        if ask:
+            answers = self._ask(inventory, memory)
+            groups = self._api_groups(inventory) if answers or not inventory.roles_known else {}
+            if answers or groups:
+                sources = replace(sources, answers=answers, api_groups=groups)
+                inventory, known = stock(conf, loaded or [], sources, memory)
+        notes = [f"{source}: {api.problem}" for source, api in sources.answers.items() if api.problem]
+        inventory = replace(inventory, issues=(*documents.issues, *inventory.issues))
+        return Observation(documents, inventory, known, loaded, tuple(notes))
+
+    def _document(self, name: str, path: Path, read: Callable[[], T | None], issues: list[Issue]) -> T | None:
+        cached = self._cached.setdefault(name, Cached(path, read))
+        try:
+            found: T | None = cached.get()
+        except InputError as error:
+            issues.extend(error.issues)
+            return None
+        return found
+
+    def _records(self, cluster_arn: str | None, issues: list[Issue]) -> Mapping[str, Record] | None:
+        try:
+            registry = self.registry(cluster_arn)
+            if registry is None:
+                return {}
+            self._reading = registry.read_all(cluster_arn, self._reading)
+        except (Unavailable, InputError) as error:
+            issues.append(Issue("registry", f"cannot be read: {error}", "last known positions hold"))
+            return None
+        issues.extend(self._reading.issues)
+        return self._reading.records
+
+    def _ask(self, inventory: Inventory, memory: Memory) -> dict[str, ApiAnswers]:
+        """The APIs' answers, where a node that should have a position has none from its label."""
+        lacking, everyone = _lacking(inventory, memory)
+        answers: dict[str, ApiAnswers] = {}
+        for source in self.settings.sources:
+            if source not in self.apis:
+                continue
+            before = self._asked.get(source, ApiAnswers())
+            open_ids = [i for i in everyone if i not in before.positions]
+            if lacking and open_ids:
+                before = _joined(before, self.apis[source]().answers(open_ids), everyone)
+                self._asked[source] = before
+            if before.positions or before.silent or before.problem:
+                answers[source] = before
+        return answers
+
+    def _api_groups(self, inventory: Inventory) -> Mapping[str, ApiGroup]:
+        """Roles and partitions by API: asked once, when no file tells them."""
+        if inventory.roles_known or "sagemaker" not in self.settings.sources:
+            return {}
+        if self._groups is None:
+            self._groups = self.api_groups()
+        return self._groups
+
+
+def _lacking(inventory: Inventory, memory: Memory) -> tuple[list[str], list[str]]:
+    """Ids of capable instances without a position of the kind they are capable of, and all capable ids."""
+    lacking, everyone = [], []
+    for node in inventory.nodes.values():
+        ability = memory.types.get(node.instance_type or "") or capability(node.instance_type)
+        if node.instance_id is None or ability is None:
+            continue
+        everyone.append(node.instance_id)
+        useful = any(p.ultraserver if ability == "block" else p.path for p in node.answers.values())
+        if not useful:
+            lacking.append(node.instance_id)
+    return sorted(lacking), sorted(everyone)
+
+
+def _joined(before: ApiAnswers, now: ApiAnswers, ids: Sequence[str]) -> ApiAnswers:
+    """Positions once told stay for instances that are still here; silence and problems are of this moment."""
+    current = set(ids)
+
+    def both(old: Mapping[str, T], new: Mapping[str, T]) -> dict[str, T]:
+        return {i: value for i, value in {**old, **new}.items() if i in current}
+
+    return ApiAnswers(
+        both(before.positions, now.positions),
+        both(before.zones, now.zones),
+        both(before.ultraserver_types, now.ultraserver_types),
+        dict(now.silent),
+        now.problem,
+    )
