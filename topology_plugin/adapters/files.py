@@ -75,10 +75,11 @@ class Files(Protocol):
         """Unlink; a file that is not there is as good as removed. Raises FileError."""
         ...
 
-    def write_directory(self, path: Path, contents: Mapping[str, bytes]) -> None:
+    def write_directory(self, path: Path, contents: Mapping[str, bytes], *, private: bool = False) -> None:
         """A new directory with these files, there at once and whole; what stood at `path` is replaced.
 
-        Makes the parent, but not the parent's parent: that may be a mount point. Raises FileError."""
+        Makes the parent, but not the parent's parent: that may be a mount point. `private`: for root's eyes only.
+        Raises FileError."""
         ...
 
     def make_directory(self, path: Path) -> None:
@@ -214,13 +215,13 @@ class RealFiles:
         except OSError as error:
             raise FileError(error.errno, f"cannot remove {path}: {_why(error)}") from error
 
-    def write_directory(self, path: Path, contents: Mapping[str, bytes]) -> None:
+    def write_directory(self, path: Path, contents: Mapping[str, bytes], *, private: bool = False) -> None:
         temporary = self._temporary(path)
         try:
             self._again(partial(self.operations.mkdir, path.parent, DIRECTORY_MODE))
-            self._again(partial(self.operations.mkdir, temporary, DIRECTORY_MODE))
+            self._again(partial(self.operations.mkdir, temporary, 0o700 if private else DIRECTORY_MODE))
             for name, data in contents.items():
-                self.write(temporary / name, data)
+                self.write(temporary / name, data, new_mode=0o600 if private else NEW_MODE)
             if path.is_dir():
                 self.remove_directory(path)
             self._again(partial(self.operations.rename, temporary, path))

@@ -18,10 +18,13 @@ from typing import Any
 
 from topology_plugin.adapters.files import FileError, Files
 from topology_plugin.core import generation as form
+from topology_plugin.core import topology_yaml
 from topology_plugin.core.generation import Generation
 from topology_plugin.core.issues import InputError, Issue
+from topology_plugin.core.topology import FLAT_ONLY
 
 FINISHED, CURRENT, GENERATIONS = "finished", "current", "generations"
+FLAT_TEXT = topology_yaml.render(FLAT_ONLY).encode()
 STATE, HOLD, OWNERSHIP, JOBS = "state.json", "hold.json", "ownership.json", "jobs.json"
 
 
@@ -113,8 +116,8 @@ class Generations:
             self.files.remove_directory(base / GENERATIONS / str(number))
 
     def ours_text(self, data: bytes) -> bool:
-        """A live topology.yaml or topology.conf that any kept generation wrote."""
-        return any(generation.holds_text(data) for generation in self.everything())
+        """A live topology.yaml or topology.conf that any kept generation wrote, or what guard falls back to."""
+        return data == FLAT_TEXT or any(generation.holds_text(data) for generation in self.everything())
 
     def ours_word(self, partition: str, word: str | None) -> bool:
         """A `Topology=` word that any kept generation put there."""

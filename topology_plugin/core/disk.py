@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from topology_plugin.core import slurm_conf, slurm_conf_edits, topology_yaml
-from topology_plugin.core.issues import InputError
+from topology_plugin.core.issues import InputError, Issue
 from topology_plugin.core.slurm_conf import SlurmConf
 from topology_plugin.core.topology import Configuration
+
+Check: TypeAlias = "Callable[[Disk], Sequence[Issue]]"
+"""What of a Disk slurmctld would die of; nothing: healthy."""
 
 DEFAULT_LINE = "DEFAULT"
 PLUGIN = "TopologyPlugin"
@@ -75,10 +79,9 @@ class Disk:
         edits = slurm_conf_edits.restore_words(self.conf, former)
         return edits if self.with_texts(edits).words == wanted else None
 
-    def plugin_edit(self, value: str) -> tuple[str, str]:
-        """(path, new text of that file) for TopologyPlugin to be `value`."""
-        path = self.plugin_file
-        return path, slurm_conf_edits.set_parameter(self.text(path), PLUGIN, value)
+    def plugin_edits(self, value: str) -> dict[str, str]:
+        """Path → new text, of the files that change, for TopologyPlugin to be `value`; "": no line says it."""
+        return slurm_conf_edits.edit_parameter(self.conf, PLUGIN, value or None)
 
     def text(self, path: str) -> str:
         return next(file.text for file in self.conf.files if file.path == path)

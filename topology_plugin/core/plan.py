@@ -26,12 +26,13 @@ from topology_plugin.core.topology import Configuration, Topology
 
 TextFile: TypeAlias = Literal["topology.yaml", "topology.conf"]
 NO_PLUGIN = "topology/default"  # `topology/flat` is a name that older releases don't know (BR-16)
+NO_LINE = ""  # no TopologyPlugin line at all
 
 
 @dataclass(frozen=True)
 class Target:
     """What is to stand there. `topology_yaml`, `topology_conf` None: no such file; `words`: only the partitions that
-    may change; `plugin` None: the line stays as it is. `configuration`: what slurmctld then has loaded, for the
+    may change; `plugin` None: that line stays as it is. `configuration`: what slurmctld then has loaded, for the
     read-back (None: nothing of ours, so nothing to compare). `restore`: for an undo, slurm.conf as it was."""
 
     topology_yaml: bytes | None
@@ -81,7 +82,7 @@ class SetWords:
 
 @dataclass(frozen=True)
 class SetPlugin:
-    """The value of `TopologyPlugin` in `path`; `former` None: the line is added."""
+    """The value of `TopologyPlugin` in `path`; `former` None: the line is added; `value` NO_LINE: it goes."""
 
     path: str
     former: str | None
@@ -209,15 +210,15 @@ def _classic(disk: Disk, target: Target) -> Iterator[FileStep]:
 
 def _plugin_and_conf(disk: Disk, target: Target) -> Iterator[FileStep]:
     """topology.conf before the word that needs it, the word before the file it no longer needs."""
-    now, then = disk.plugin, target.plugin
+    now = disk.plugin
+    then = None if target.plugin == (now or NO_LINE) else target.plugin
     text, former = target.topology_conf, disk.topology_conf
-    word_changes = then is not None and then != now
     needs_now, needs_then = needs_conf(now), needs_conf(now if then is None else then)
     writes = text is not None and text != former
-    if word_changes and needs_now and needs_then:
+    if then is not None and needs_now and needs_then:
         yield SetPlugin(disk.plugin_file, now, NO_PLUGIN, passing=True)
         now = NO_PLUGIN
-    elif word_changes and not needs_then and then is not None:
+    elif then is not None and not needs_then:
         yield SetPlugin(disk.plugin_file, now, then)
         now = then
     if writes and text is not None:
@@ -267,6 +268,11 @@ def _defined(text: bytes | None) -> tuple[Topology, ...]:
         return ()
 
 
+def defined_names(text: bytes | None) -> frozenset[str]:
+    """The topologies that a topology.yaml defines; none if it holds what we cannot read."""
+    return frozenset(topology.name for topology in _defined(text))
+
+
 def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
@@ -275,12 +281,12 @@ def _digest(data: bytes | None) -> str | None:
     return None if data is None else digest(data)
 
 
-def sentences(steps: Plan) -> list[str]:
+def sentences(change: Plan) -> list[str]:
     """Each step in words, for `--dry-run`."""
-    return [_sentence(step) for step in steps.steps]
+    return [sentence(step) for step in change.steps]
 
 
-def _sentence(step: Step) -> str:
+def sentence(step: Step) -> str:
     match step:
         case KeepGeneration(number):
             return f"keep generation {number} in the registry and in the state directory"
@@ -294,6 +300,8 @@ def _sentence(step: Step) -> str:
             what = [_change(partition, *change) for partition, change in changes.items()]
             return f"in {path}: " + ("; ".join(what) or "Topology= goes from the PartitionName=DEFAULT line")
         case SetPlugin(path, former, value, _):
+            if value == NO_LINE:
+                return f"in {path}: the line TopologyPlugin={former} goes"
             return f"in {path}: TopologyPlugin={value}" + (f" instead of {former}" if former else " (line added)")
         case Reconfigure():
             return "scontrol reconfigure, once"
