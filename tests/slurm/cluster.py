@@ -95,4 +95,4 @@ class Cluster(PrivateSlurmctld):
 
     def leftovers(self) -> list[int]:
         """Processes of this cluster that are alive: daemons, commands, jobs."""
-        return self._processes.find(())
+        return self.processes.find(())

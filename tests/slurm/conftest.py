@@ -21,7 +21,7 @@ from typing import Protocol
 import pytest
 
 from tests.slurm.cluster import Cluster
-from topology_plugin.adapters.private_slurmctld import QUICK
+from topology_plugin.adapters.loopback_conf import QUICK
 
 HERE = Path(__file__).parent
 NODES = "NodeName=n[1-2000] State=CLOUD CPUs=8"

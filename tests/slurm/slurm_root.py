@@ -4,8 +4,9 @@
     python3 tests/slurm/slurm_root.py [forky|trixie]
 
 prints a directory of executables (slurmctld, slurmd, scontrol, sinfo, sbatch, squeue, srun, scancel, sacct, salloc,
-sdiag). They run Debian's own Slurm (forky: 26.05, trixie: 24.11) out of a root directory in
-`${XDG_CACHE_HOME:-~/.cache}/hyperpod-topology/`, which is built with debootstrap at the first call (about a minute) and
+sdiag, and slurm-inside, which runs any other command with that Slurm around it). They run Debian's own Slurm (forky:
+26.05, trixie: 24.11) out of a root directory in `${XDG_CACHE_HOME:-~/.cache}/hyperpod-topology/`, which is built with
+debootstrap at the first call (about a minute) and
 reused afterwards. Progress goes to stderr; exit code 2 and one sentence say why it is impossible.
 
 SLURM_PREFIX=/opt/slurm   use the Slurm installed there instead of Debian's forky; nothing is built
@@ -35,6 +36,7 @@ TOOLS = {
     "slurmd": "/usr/sbin/slurmd",
     **{name: f"/usr/bin/{name}" for name in
        ("scontrol", "sinfo", "sbatch", "squeue", "srun", "scancel", "sacct", "salloc", "sdiag")},
+    "slurm-inside": "/usr/bin/env",  # any command, such as `slurm-inside setpriv --reuid=65534 … sbatch …`
 }  # fmt: skip
 PACKAGES = "slurmctld,slurmd,slurm-client,slurm-wlm-basic-plugins,munge"
 RELEASES = ("forky", "trixie")
@@ -73,6 +75,8 @@ if (!-e '/etc/hyperpod-topology-root') {
         syscall($MOUNT, $source, $target, $none, $MS_BIND, 0) == 0 or fail("mount $source on $directory");
     }
 }
+# Inside, Slurm is in /usr; whoever a command or job becomes there can't use, or not even read, these executables.
+$ENV{PATH} = join(':', grep { $_ ne '@BIN@' } split(/:/, $ENV{PATH})) if defined $ENV{PATH};
 exec { $program } $program, @ARGV or fail('run it');
 """
 SYSCALLS = {"x86_64": "165, 272", "aarch64": "40, 97"}  # mount, unshare
@@ -225,7 +229,8 @@ def write_wrappers(home: Path) -> Path:
     for name, program in TOOLS.items():
         if os.path.lexists(home / "root" / program[1:]):  # an "alternative": a link that is only good inside
             text = WRAPPER.replace("@PROGRAM@", program).replace("@ROOT@", str(home / "root"))
-            replace_text(directory / name, text.replace("@SYSCALLS@", SYSCALLS[machine]), 0o755)
+            text = text.replace("@BIN@", str(directory)).replace("@SYSCALLS@", SYSCALLS[machine])
+            replace_text(directory / name, text, 0o755)
     return directory
 
 

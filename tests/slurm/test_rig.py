@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -14,7 +15,8 @@ import pytest
 
 from tests.slurm.cluster import Cluster
 from tests.slurm.conftest import NewCluster
-from topology_plugin.adapters.private_slurmctld import PrivateSlurmctld, SlurmctldDied, free_ports
+from topology_plugin.adapters.loopback_conf import free_ports
+from topology_plugin.adapters.private_slurmctld import PrivateSlurmctld, SlurmctldDied
 
 REPOSITORY = Path(__file__).parents[2]
 TWO_SWITCHES = """\
@@ -165,11 +167,19 @@ def test_real_slurmds_run_real_jobs(real_cluster: Cluster) -> None:
     assert real_cluster.run("srun", "-N1", "sh", "-c", "exit 7", check=False).returncode == 7
 
 
+def test_jobs_run_however_long_the_path_of_the_directory_is(slurm_bin: Path, tmp_path: Path) -> None:
+    with Cluster(tmp_path / ("long" * 30) / ("path" * 10), slurm_bin) as cluster:
+        cluster.write_conf(cluster.real_nodes(["r"]), "PartitionName=p Nodes=ALL Default=YES")
+        cluster.start()
+        cluster.start_slurmds(["r"])
+        assert cluster.run("srun", "echo", "here", timeout=30).stdout == "here\n"
+
+
 def test_nothing_is_left_of_jobs_and_slurmds(real_cluster: Cluster) -> None:
     job = real_cluster.submit("-N2")
     assert len(real_cluster.wait_running(job)) == 2
     assert until(lambda: real_cluster.job(job).state == "RUNNING")
-    assert until(lambda: real_cluster._processes.find(["sleep"]))
+    assert until(lambda: real_cluster.processes.find(["sleep"]))
     real_cluster.stop()
     assert real_cluster.leftovers() == []
 
@@ -184,7 +194,7 @@ cluster.start()
 cluster.start_slurmds(["r1", "r2"])
 cluster.wait_running(cluster.submit("-N2"))
 cluster.reconfigure()
-print(cluster._service.directory, flush=True)
+print(cluster._service.directory, cluster._spool, flush=True)
 sys.stdin.read()
 """
     before = mounts()
@@ -195,14 +205,15 @@ sys.stdin.read()
     orphans = Cluster(tmp_path, slurm_bin)
     try:
         assert owner.stdout
-        socket_directory = Path(owner.stdout.readline().strip())
-        assert socket_directory.is_dir()
+        litter = [Path(word) for word in owner.stdout.readline().split()]
+        assert len(litter) == 2
+        assert all(directory.is_dir() for directory in litter)
         assert len(orphans.leftovers()) > 5
     finally:
         owner.kill()
         owner.communicate()
     assert until(lambda: not orphans.leftovers())
-    assert until(lambda: not socket_directory.exists())
+    assert until(lambda: not any(directory.exists() for directory in litter))
     assert mounts() == before
 
 
@@ -210,10 +221,10 @@ def test_ends_only_what_is_its_own(slurmctld: NewCluster, tmp_path: Path) -> Non
     cluster = slurmctld(SIXTEEN)
     with subprocess.Popen(["sleep", "60"], env={"SLURM_CONF": f"{cluster.conf}.other"}) as stranger:
         other = PrivateSlurmctld(tmp_path / "other", None)
-        other._processes.kill(stranger.pid, signal.SIGKILL)
-        cluster._processes.kill(stranger.pid, signal.SIGKILL)
-        assert not cluster._processes.owns(stranger.pid)
-        assert not cluster._processes.owns(os.getpid())
+        other.processes.kill(stranger.pid, signal.SIGKILL)
+        cluster.processes.kill(stranger.pid, signal.SIGKILL)
+        assert not cluster.processes.owns(stranger.pid)
+        assert not cluster.processes.owns(os.getpid())
         cluster.stop()
         assert stranger.poll() is None
         stranger.kill()
@@ -256,6 +267,34 @@ class TestExecutables:
         cluster = slurmctld(SIXTEEN)
         done = cluster.run("sbatch", "--parsable", "-N2", stdin="#!/bin/sh\nsleep 60\n")
         assert cluster.wait_running(int(done.stdout)) == ["n1", "n2"]
+
+    def test_let_another_user_submit(self, slurm_bin: Path) -> None:
+        """An ordinary user can't make a mount namespace, so root does, and then becomes that user."""
+        if not (slurm_bin / "slurm-inside").exists():
+            pytest.skip("an installed Slurm needs no such thing")
+        become = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+        # not in tmp_path, which is root's alone
+        with tempfile.TemporaryDirectory() as directory, Cluster(Path(directory), slurm_bin) as cluster:
+            Path(directory).chmod(0o755)
+            cluster.write_conf(SIXTEEN, "PartitionName=p Nodes=ALL Default=YES")
+            cluster.start()
+            done = cluster.run("slurm-inside", *become, "sbatch", "--parsable", "-D", "/", "--wrap", "true")
+            assert "UserId=nobody" in cluster.scontrol("show", "job", done.stdout.strip()).stdout
+
+    def test_load_a_lua_submit_plugin(self, slurmctld: NewCluster) -> None:
+        cluster = slurmctld(SIXTEEN, extra="JobSubmitPlugins=lua", start=False)
+        (cluster.conf.parent / "job_submit.lua").write_text("""
+function slurm_job_submit(job, partitions, uid)
+    slurm.log_user("seen by lua")
+    job.comment = "from lua"
+    return slurm.SUCCESS
+end
+function slurm_job_modify(job, record, partitions, uid) return slurm.SUCCESS end
+""")
+        cluster.start()
+        done = cluster.run("sbatch", "--parsable", "--wrap", "true")
+        assert "seen by lua" in done.stderr
+        assert "Comment=from lua" in cluster.scontrol("show", "job", done.stdout.strip()).stdout
 
     def test_leave_no_mount_behind(self, slurmctld: NewCluster) -> None:
         before = mounts()

@@ -12,7 +12,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 DAEMONS = ("slurmctld", "slurmscriptd", "slurmd", "slurmstepd")
@@ -32,7 +32,8 @@ for round in 1 2; do
         esac
     done
 done
-rm -rf -- "$3"
+shift 2
+rm -rf -- "$@"
 """
 
 
@@ -108,10 +109,10 @@ class OwnProcesses:
 class Guardian:
     """A small process that ends ours, jobs included, should this one be killed before it could do so itself."""
 
-    def __init__(self, processes: OwnProcesses, litter: Path) -> None:
-        """`litter`: a directory to remove then."""
+    def __init__(self, processes: OwnProcesses, litter: Sequence[Path]) -> None:
+        """`litter`: directories to remove then."""
         self._process = subprocess.Popen(
-            ["/bin/sh", "-c", _GUARDIAN, "guardian", str(processes.conf), str(processes.home), str(litter)],
+            ["/bin/sh", "-c", _GUARDIAN, "guardian", str(processes.conf), str(processes.home), *map(str, litter)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

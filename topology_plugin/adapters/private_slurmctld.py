@@ -13,11 +13,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pwd
-import random
 import re
+import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,6 +23,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from topology_plugin.adapters.last_words import SlurmctldDied, last_words
+from topology_plugin.adapters.loopback_conf import QUICK, free_ports, loopback_conf, real_nodes, spool_directory
 from topology_plugin.adapters.own_processes import Guardian, OwnProcesses
 from topology_plugin.adapters.service_manager import ServiceManager
 from topology_plugin.adapters.slurm import SlurmCommands
@@ -32,33 +32,9 @@ from topology_plugin.adapters.slurm import SlurmCommands
 if TYPE_CHECKING:
     from typing_extensions import Self  # typing has it from Python 3.11 on
 
-# Jobs start within 0.7 s of their submission instead of several (run); slurmctld looks only once a second.
-QUICK = "batch_sched_delay=0,sched_interval=1,bf_interval=1"
+__all__ = ["CommandFailed", "PrivateSlurmctld", "SlurmctldDied"]
+
 _IN_USE = "Address already in use"
-
-
-class SlurmctldDied(Exception):
-    """slurmctld ended instead of serving.
-
-    `code`: its exit status; negative: killed by that signal. `words`: its fatal lines and up to three errors before
-    them, which often hold the reason (after a crash: its last line), without time stamps. `log`: where there is more.
-    """
-
-    def __init__(self, code: int, words: Sequence[str], log: Path) -> None:
-        self.code, self.words, self.log = code, tuple(words), log
-        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit status {code}"
-        super().__init__(f"slurmctld {how}: {' / '.join(self.words) or 'it gave no reason'} (its log: {log})")
-
-
-def last_words(log: str) -> list[str]:
-    """Of a slurmctld's log, what says why it ended."""
-    lines = [re.sub(r"^(\[[^]]*\]|slurmctld:) ", "", line) for line in log.splitlines() if line.strip()]
-    first = next((place for place, line in enumerate(lines) if line.startswith("fatal:")), None)
-    if first is None:
-        return lines[-1:]
-    telling = [line for line in lines if line.startswith(("error:", "fatal:")) and "default partition not" not in line]
-    fatal = [line for line in lines[first:] if line.startswith("fatal:")]
-    return [*telling[: telling.index(fatal[0])][-3:], *dict.fromkeys(fatal)]
 
 
 class CommandFailed(subprocess.CalledProcessError):
@@ -66,19 +42,6 @@ class CommandFailed(subprocess.CalledProcessError):
 
     def __str__(self) -> str:
         return f"{super().__str__()} {(self.stderr or self.stdout or '').strip()}"
-
-
-def free_ports(count: int) -> list[int]:
-    """TCP ports that nobody listens on now, below those the kernel gives to outgoing connections."""
-    with contextlib.ExitStack() as held:
-        ports: list[int] = []
-        while len(ports) < count:
-            port = random.randint(12_000, 32_000)  # noqa: S311  spreads, hides nothing
-            trial = held.enter_context(socket.socket())
-            with contextlib.suppress(OSError):
-                trial.bind(("127.0.0.1", port))
-                ports.append(port)
-        return ports
 
 
 class PrivateSlurmctld:
@@ -105,7 +68,8 @@ class PrivateSlurmctld:
         self.log_path = self.directory / "slurmctld.log"
         self.port: int | None = None  # known once write_conf() chose it
         self._slurm_bin, self._options, self._within = slurm_bin, tuple(options), tuple(within)
-        self._processes = OwnProcesses(self.conf, self.directory)
+        self.processes = OwnProcesses(self.conf, self.directory)
+        self._spool = spool_directory(self.directory)
         self._service: ServiceManager | None = None
         self._guardian: Guardian | None = None
         self._first: subprocess.Popen[bytes] | None = None
@@ -114,58 +78,21 @@ class PrivateSlurmctld:
     # Configuration
 
     def write_conf(self, nodes: str, partitions: str, *, extra: str = "", scheduler: str = QUICK) -> None:
-        """Write a slurm.conf that serves `nodes` and `partitions` (lines of text) on loopback.
+        """Write a slurm.conf that serves `nodes` and `partitions` (lines of text) on free ports of loopback.
 
-        CLOUD nodes are never powered up or down: jobs get them and stay CONFIGURING. `extra`: lines that come before
-        them; a line with a key that is also here takes its place.
+        CLOUD nodes are never powered up or down: jobs get them and stay CONFIGURING. `extra`: more lines; one with a
+        key that loopback_conf() sets takes its place.
         """
-        self.port, slurmd_port = free_ports(2)
-        here = self.directory
-        settings = {
-            "ClusterName": "private",
-            "SlurmctldHost": f"{socket.gethostname()}(127.0.0.1)",
-            "SlurmctldPort": str(self.port),
-            "SlurmdPort": str(slurmd_port),
-            "AuthType": "auth/none",
-            "CredType": "cred/none",
-            "SlurmUser": pwd.getpwuid(os.geteuid()).pw_name,
-            "SlurmdUser": pwd.getpwuid(os.geteuid()).pw_name,
-            "StateSaveLocation": str(here / "state"),
-            "SlurmctldPidFile": str(here / "slurmctld.pid"),
-            "SlurmctldLogFile": str(self.log_path),
-            "SlurmdSpoolDir": str(here / "slurmd-%n"),
-            "SlurmdPidFile": str(here / "slurmd-%n.pid"),
-            "SlurmdLogFile": str(here / "slurmd-%n.log"),
-            "SlurmdParameters": "config_overrides",
-            "ProctrackType": "proctrack/linuxproc",
-            "TaskPlugin": "task/none",
-            "MpiDefault": "none",
-            "MailProg": "/bin/true",
-            "ReturnToService": "2",
-            "SelectType": "select/cons_tres",
-            "SchedulerParameters": scheduler,
-            "SuspendProgram": "/bin/true",
-            "ResumeProgram": "/bin/true",
-            "SuspendTime": "INFINITE",
-            "ResumeTimeout": "60000",
-            "PrivateData": "cloud",
-        }
-        given = {line.split("=", 1)[0].strip().lower() for line in extra.splitlines()}
-        lines = [f"{key}={value}" for key, value in settings.items() if key.lower() not in given]
-        for directory in (here, here / "state", self.conf.parent):
+        for directory in (self.directory, self.directory / "state", self.conf.parent):
             directory.mkdir(parents=True, exist_ok=True)
-        text = "\n".join([*lines, extra.strip("\n"), nodes.strip("\n"), partitions.strip("\n"), ""])
-        self.conf.write_text(text)
+        self.port = free_ports(1)[0]
+        self.conf.write_text(loopback_conf(self.directory, self.port, nodes, partitions, extra, scheduler))
         # Nothing of ours may depend on, or touch, the machine's control groups.
         (self.conf.parent / "cgroup.conf").write_text("CgroupPlugin=disabled\n")
 
     def real_nodes(self, names: Iterable[str], attributes: str = "CPUs=1") -> str:
         """NodeName lines, for write_conf(), of nodes that start_slurmds() can bring to life on this machine."""
-        host, names = socket.gethostname(), list(names)
-        return "\n".join(
-            f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} {attributes}"
-            for name, port in zip(names, free_ports(len(names)), strict=True)
-        )
+        return real_nodes(names, attributes)
 
     # Life
 
@@ -189,7 +116,7 @@ class PrivateSlurmctld:
     def _start(self, timeout: float) -> None:
         if self._service is None:
             self._service = ServiceManager()
-            self._guardian = Guardian(self._processes, self._service.directory)
+            self._guardian = Guardian(self.processes, [self._service.directory, self._spool])
         self._service.expect()
         mark = self.log_path.stat().st_size if self.log_path.exists() else 0
         # prlimit: some configurations crash slurmctld, and nobody wants its core dumps.
@@ -215,9 +142,9 @@ class PrivateSlurmctld:
         known = self._service.main_pid if self._service else None
         candidates = [known, self._first.pid if self._first else None]
         for candidate in candidates:
-            if candidate is not None and self._processes.owns(candidate):
+            if candidate is not None and self.processes.owns(candidate):
                 return candidate
-        return next(iter(self._processes.find(["slurmctld"])), None)
+        return next(iter(self.processes.find(["slurmctld"])), None)
 
     def alive(self) -> bool:
         return self.pid is not None
@@ -232,10 +159,11 @@ class PrivateSlurmctld:
         if self._service is not None:
             self._service.close()
             self._service = None
+        shutil.rmtree(self._spool, ignore_errors=True)
 
     def kill(self) -> None:
         """SIGKILL, as if the machine had crashed: no state is saved. slurmds live on."""
-        self._processes.end_all(["slurmctld", "slurmscriptd"])
+        self.processes.end_all(["slurmctld", "slurmscriptd"])
         if self._first is not None:
             self._first.wait()  # it is dead; this only reaps it
 
@@ -248,8 +176,8 @@ class PrivateSlurmctld:
         deadline = time.monotonic() + grace
         while (pid := self.pid) is not None and time.monotonic() < deadline:
             # Again and again: one that comes while slurmctld starts or replaces itself is lost (run).
-            self._processes.kill(pid, signal.SIGTERM)
-            self._processes.wait_gone(pid, 0.5)
+            self.processes.kill(pid, signal.SIGTERM)
+            self.processes.wait_gone(pid, 0.5)
         self.kill()
 
     def __enter__(self) -> Self:
@@ -266,6 +194,9 @@ class PrivateSlurmctld:
         Raises TimeoutError with each missing node's state and its slurmd's last words.
         """
         names = list(names)
+        self._spool.mkdir(mode=0o700, exist_ok=True)
+        if self._spool.stat().st_uid != os.geteuid():
+            raise PermissionError(f"{self._spool} belongs to somebody else")
         for name in names:
             self._slurmds[name] = self._spawn([*self._command("slurmd"), "-D", "-N", name], f"slurmd-{name}.out")
         deadline = time.monotonic() + timeout
@@ -293,11 +224,11 @@ class PrivateSlurmctld:
                 slurmd.kill()
                 slurmd.wait()
         if running and not self._slurmds:
-            steps = self._processes.find(["slurmstepd"])
-            tasks = self._processes.descendants(steps)
-            self._processes.end_all(["slurmd", "slurmstepd"])
+            steps = self.processes.find(["slurmstepd"])
+            tasks = self.processes.descendants(steps)
+            self.processes.end_all(["slurmd", "slurmstepd"])
             for task in tasks:
-                self._processes.kill(task, signal.SIGKILL)
+                self.processes.kill(task, signal.SIGKILL)
 
     # Talking to it
 
