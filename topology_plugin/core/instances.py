@@ -19,7 +19,7 @@ IPV4 = re.compile(rf"{_IPV4}\Z")
 
 # Whole columns of plain values, one a line.
 _IDS = re.compile(r"(?:i-[0-9a-z]{1,40}(?:\n|\Z))+\Z")
-_ADDRESSES = re.compile(rf"(?:(?!127\.){_IPV4}(?:\n|\Z))+\Z")
+_ADDRESSES = re.compile(rf"(?:(?!127\.|0\.){_IPV4}(?:\n|\Z))+\Z")
 _NAMES = re.compile(r"(?:[A-Za-z0-9_.-]{1,256}(?:\n|\Z))+\Z")
 
 
@@ -62,8 +62,8 @@ class Findings:
         found = parse_address(value)
         if found is None:
             self.issue(where, "is empty" if value == "" else f"{shown(value)} is not an IP address")
-        elif is_loopback(found):
-            self.issue(where, f"{found} is a loopback address, which names no machine")
+        elif names_no_machine(found):
+            self.issue(where, f"{found} is an address that names no machine")
             found = None
         return found
 
@@ -90,8 +90,9 @@ def parse_address(value: object) -> str | None:
         return None
 
 
-def is_loopback(address: str) -> bool:
-    return address.startswith("127.") or address in ("::1", "0.0.0.0", "::")  # noqa: S104 (compared, never bound)
+def names_no_machine(address: str) -> bool:
+    """Loopback and unspecified addresses: every machine has them."""
+    return address.startswith(("127.", "0.")) or address in ("::1", "::")
 
 
 class Machines:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from topology_plugin.core.issues import Issue
@@ -113,6 +114,8 @@ def parse(data: bytes, file_name: str, cluster_arn: str | None) -> Record | Issu
     `cluster_arn` None: the controller does not know its own, so any is taken. Files of one schema version before and
     after this one are read: what they lack is unknown, what they add is ignored.
     """
+    if not is_record_name(file_name):
+        return not_a_record(file_name)
     try:
         return _record(data, file_name, cluster_arn)
     except _Unusable as error:
@@ -133,14 +136,17 @@ def _name(file_name: str) -> str:
     return file_name if printable(file_name) else shown(file_name)
 
 
+def not_a_record(file_name: str) -> Issue:
+    """For a file in the registry whose name is no instance id's."""
+    return Issue(f"nodes/{_name(file_name)}", "is not named by an instance id", "only records belong here; remove it")
+
+
 def _record(data: bytes, file_name: str, cluster_arn: str | None) -> Record:
-    if not is_record_name(file_name):
-        raise _Unusable("is not named by an instance id", "only records belong here; remove it")
     if len(data) > MAX_BYTES:
         raise _Unusable(f"is larger than {MAX_BYTES} bytes, so no record", "remove it; the node registers again")
     again = "the node writes it anew with `register`"
     try:
-        found = json.loads(data)
+        found = json.loads(data.decode())  # decoded here: half the time of guessing the encoding of bytes
     except (ValueError, RecursionError):
         raise _Unusable("is empty" if not data.strip() else "is not valid JSON", again) from None
     if type(found) is not dict:
@@ -159,20 +165,43 @@ def _record(data: bytes, file_name: str, cluster_arn: str | None) -> Record:
         raise _Unusable(f"belongs to another cluster: {shown(arn)}", "remove it, or give each cluster its own registry")
     reader = _Fields(found, strict=schema == SCHEMA)
     addresses = reader.object("addresses")
+    customer, agent = addresses.get("customer"), addresses.get("agent")
+    name, group = found.get("instance_name"), found.get("group")
+    instance_type, zone_id = found.get("instance_type"), found.get("zone_id")
+    for text in (arn, name, customer, agent, group, instance_type, zone_id):
+        if text is not None and not (type(text) is str and 0 < len(text) <= MAX_TEXT and text.isprintable()):
+            arn = reader.text("cluster_arn", arn)
+            name = reader.text("instance_name", name)
+            customer = reader.text("addresses.customer", customer)
+            agent = reader.text("addresses.agent", agent)
+            group = reader.text("group", group)
+            instance_type = reader.text("instance_type", instance_type)
+            zone_id = reader.text("zone_id", zone_id)
+            break
     answers, errors = reader.answers()
-    return Record(
-        reader.text("cluster_arn", arn),
-        instance_id,
-        reader.text("instance_name", found.get("instance_name")),
-        reader.text("addresses.customer", addresses.get("customer")),
-        reader.text("addresses.agent", addresses.get("agent")),
-        reader.text("group", found.get("group")),
-        reader.text("instance_type", found.get("instance_type")),
-        reader.partitions(),
-        reader.text("zone_id", found.get("zone_id")),
-        answers,
-        errors,
-    )
+    partitions = reader.partitions()
+    return Record(arn, instance_id, name, customer, agent, group, instance_type, partitions, zone_id, answers, errors)
+
+
+@lru_cache(maxsize=8192)
+def _position(path: tuple[str, ...], ultraserver: str | None) -> Position | None:
+    """Checked once for all that share it: a leaf has many nodes. ValueError: not a position. None: an empty one."""
+    if not all(map(is_id, path)) or len(set(path)) != len(path) or not (ultraserver is None or is_id(ultraserver)):
+        raise ValueError
+    return Position(path, ultraserver) if path or ultraserver else None
+
+
+@lru_cache(maxsize=1024)
+def _names(names: tuple[str, ...]) -> tuple[str, ...]:
+    if not all(map(printable, names)):
+        raise ValueError
+    return names
+
+
+def _tuple(value: object) -> tuple[Any, ...]:
+    if type(value) is not list:
+        raise ValueError
+    return tuple(value)
 
 
 class _Fields:
@@ -206,27 +235,29 @@ class _Fields:
         value = self.found.get("partitions")
         if value is None:
             return None
-        if type(value) is list and all(printable(name) for name in value):
-            return tuple(value)
-        self.fault("partitions", value)
+        try:
+            return _names(_tuple(value))
+        except (TypeError, ValueError):
+            self.fault("partitions", value)
         return None
 
     def answers(self) -> tuple[dict[str, Position], dict[str, str]]:
         answers: dict[str, Position] = {}
         errors: dict[str, str] = {}
         for source, value in self.object("answers").items():
-            where = f"answers.{source if printable(source) else shown(source)}"
             if type(value) is not dict:
-                self.fault(where, value)
+                self.fault(f"answers.{_name(source)}", value)
                 continue
             error = value.get("error")
             if error is not None:
                 errors[source] = error if printable(error, 4 * MAX_TEXT) else shown(error)
                 continue
-            path, ultraserver = value.get("path") or [], value.get("ultraserver")
-            usable = type(path) is list and all(map(is_id, path)) and (ultraserver is None or is_id(ultraserver))
-            if not usable or len(set(path)) != len(path):
-                self.fault(where, value)
-            elif path or ultraserver:
-                answers[source] = Position(tuple(path), ultraserver)
+            path = value.get("path")
+            try:
+                position = _position(() if path is None else _tuple(path), value.get("ultraserver"))
+            except (TypeError, ValueError):  # TypeError: a list or map where an id should be
+                self.fault(f"answers.{_name(source)}", value)
+                continue
+            if position is not None:
+                answers[source] = position
         return answers, errors
