@@ -35,12 +35,18 @@ class Generations:
         self, files: Files, registry: Path | None, state_dir: Path, keep: int = 20, cluster_arn: str | None = None
     ) -> None:
         self.files = files
-        self.bases = tuple(base for base in (registry, state_dir) if base is not None)
+        self.registry = registry
         self.state_dir = state_dir
         self.limit = keep
         self.cluster_arn = cluster_arn
         self.issues: list[Issue] = []
         self._known: list[Generation] | None = None
+
+    @property
+    def bases(self) -> tuple[Path, ...]:
+        """The registry first, once somebody made it: nothing is ever written below a bare mount point from here."""
+        shared = self.registry is not None and self.registry.is_dir()
+        return (self.registry, self.state_dir) if shared and self.registry else (self.state_dir,)
 
     # --- generations ---
 

@@ -62,6 +62,11 @@ class Observation:
     loaded: list[dict[str, Any]] | None
     notes: tuple[str, ...] = ()
 
+    @property
+    def blind(self) -> bool:
+        """Neither an instance list nor a record: nothing is known of any node."""
+        return self.documents.config is None and not self.documents.records
+
 
 @dataclass
 class Cached(Generic[T]):
@@ -112,8 +117,8 @@ class Observer:
     _asked: dict[str, ApiAnswers] = field(default_factory=dict)
     _groups: Mapping[str, ApiGroup] | None = None
 
-    def read(self) -> Documented:
-        """The documents as they are now."""
+    def read(self, known_arn: str | None = None) -> Documented:
+        """The documents as they are now. `known_arn`: the cluster's, where its file cannot be read."""
         issues: list[Issue] = []
         config: ResourceConfig | None = self._document(
             "config", self.places.resource_config, self.documents.resource_config, issues
@@ -129,14 +134,20 @@ class Observer:
         agent: ClusterAgent | None = self._document(
             "agent", self.places.cluster_agent, self.documents.cluster_agent, issues
         )
-        records = self._records(config.cluster_arn if config else None, issues)
+        records = self._records((config.cluster_arn if config else None) or known_arn, issues)
         return Documented(config, parameters, agent, records, tuple(issues))
 
     def look(
-        self, conf: SlurmConf, loaded: list[dict[str, Any]] | None, memory: Memory, *, ask: bool = True
+        self,
+        conf: SlurmConf,
+        loaded: list[dict[str, Any]] | None,
+        memory: Memory,
+        *,
+        ask: bool = True,
+        known_arn: str | None = None,
     ) -> Observation:
         """An inventory of `conf`'s nodes. `ask` False: no API is called (`--offline`)."""
-        documents = self.read()
+        documents = self.read(known_arn)
         sources = Sources(documents.config, documents.records, documents.provisioning)
         inventory, known = stock(conf, loaded or [], sources, memory)
         if ask:

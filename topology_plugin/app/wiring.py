@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from topology_plugin.adapters.clock import Clock, SystemClock
 from topology_plugin.adapters.root import Root
 from topology_plugin.adapters.slurm import Slurm, SlurmCommands
 from topology_plugin.core.issues import InputError, Issue
 from topology_plugin.core.settings import Settings, from_environment, layered
+
+if TYPE_CHECKING:
+    from topology_plugin.adapters.documents import Documents
+    from topology_plugin.adapters.registry import Registry
+    from topology_plugin.app.apply import Doors
+    from topology_plugin.app.reconcile import Reconciler, Thought
+    from topology_plugin.core.disk import Disk
+    from topology_plugin.core.state import State
+    from topology_plugin.core.topology import Configuration
 
 SETTINGS_FILE = "/etc/hyperpod-topology.json"
 PROVISIONING_PARAMETERS = "/opt/ml/config/provisioning_parameters.json"
@@ -30,6 +39,7 @@ class Wiring:
     root: Root
     settings: Settings
     environment: Mapping[str, str]
+    metrics: Callable[[State], None] = field(default=lambda state: None)
 
     @classmethod
     def of(cls, root: str | None, flags: Mapping[str, Any], environment: Mapping[str, str]) -> Wiring:
@@ -112,6 +122,97 @@ class Wiring:
                 )
             )
         return self.root.path(f"{REGISTRY_PARENT}/{cluster_arn.rsplit('/', 1)[-1]}")
+
+    # --- the controller's doors; imported only by the commands that use them ---
+
+    @cached_property
+    def named_slurm_conf(self) -> str:
+        """slurm.conf as this machine names it: topology.yaml and relative Includes are beside the link, if it is one."""
+        given = self.settings.slurm_conf or self.environment.get("SLURM_CONF")
+        return given or DEFAULT_SLURM_CONF
+
+    def machine_path(self, path: str) -> Path:
+        """Where a path that slurm.conf or the machine names lies: below the root, unless it was given explicitly."""
+        explicit = self.settings.explicit("slurm_conf") or (
+            self.settings.slurm_conf is None and self.environment.get("SLURM_CONF")
+        )
+        beside = Path(self.named_slurm_conf).parent
+        if explicit and Path(path).is_relative_to(beside):
+            return Path(path)
+        return self.root.path(path)
+
+    @cached_property
+    def documents(self) -> Documents:
+        from topology_plugin.adapters.documents import Documents
+
+        return Documents(self.resource_config, self.provisioning_parameters, self.cluster_agent)
+
+    def cluster_arn(self) -> str | None:
+        """The ARN in resource_config.json; None if it cannot be read."""
+        try:
+            return self.documents.resource_config().cluster_arn
+        except InputError:
+            return None
+
+    def doors(self, say: Callable[[str], None] | None = None) -> Doors:
+        """Everything that a pass writes through."""
+        from topology_plugin.adapters.controller import SlurmctldProcess
+        from topology_plugin.adapters.files import RealFiles
+        from topology_plugin.adapters.generations import Generations
+        from topology_plugin.adapters.live_files import LiveFiles
+        from topology_plugin.app.apply import Doors
+        from topology_plugin.core.versions import support
+
+        files = RealFiles()
+        live = LiveFiles(files, self.named_slurm_conf, self.machine_path)
+        arn = self.cluster_arn()
+        try:
+            registry = self.registry(arn)
+        except InputError:
+            registry = None
+        generations = Generations(files, registry, self.state_dir, self.settings.generations_keep, arn)
+        controller = SlurmctldProcess(self.slurm_conf, standard=self.named_slurm_conf == DEFAULT_SLURM_CONF)
+        classic = support(self.slurm.version(), {}).classic
+        return Doors(
+            live,
+            self.slurm,
+            self.clock,
+            generations,
+            controller,
+            lambda disk: self.check(disk),
+            classic,
+            say or (lambda sentence: None),
+        )
+
+    def registry_door(self, cluster_arn: str | None) -> Registry | None:
+        from topology_plugin.adapters.files import RealFiles
+        from topology_plugin.adapters.registry import RegistryDirectory
+
+        directory = self.registry(cluster_arn)
+        return None if directory is None else RegistryDirectory(directory, RealFiles(), self.clock)
+
+    def reconciler(self, say: Callable[[str], None] | None = None) -> Reconciler:
+        from topology_plugin.app.observation import Observer, Places
+        from topology_plugin.app.reconcile import Reconciler
+
+        places = Places(self.resource_config, self.provisioning_parameters, self.cluster_agent)
+        observer = Observer(self.documents, places, self.registry_door, {}, self.settings, self.clock)
+        return Reconciler(self, self.doors(say), observer, say or (lambda sentence: None))
+
+    def check(self, disk: Disk) -> list[Issue]:
+        """What slurmctld would die of if it started from these files."""
+        return []
+
+    def faults(self, configuration: Configuration, after: Disk, doors: Doors) -> list[Issue]:
+        """What is refused beyond that: nodes of a partition that no topology covers, and the like."""
+        return []
+
+    def rehearsal(self, doors: Doors) -> Callable[[Thought], str] | None:
+        """Starts the installed slurmctld with what a pass would publish; the answer says what is wrong with it."""
+        return None
+
+    def write_metrics(self, state: State) -> None:
+        self.metrics(state)
 
 
 def _json_object(path: Path, tolerant: bool = False) -> dict[str, Any]:

@@ -1,0 +1,350 @@
+"""One pass: observe, merge, compare, plan, validate, rehearse, apply, read back, record."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from topology_plugin import __version__
+from topology_plugin.adapters.files import FileError
+from topology_plugin.adapters.generations import HOLD
+from topology_plugin.adapters.pass_lock import PassLock
+from topology_plugin.app import ownership
+from topology_plugin.app.apply import Applied, ApplyFailed, Doors, execute, settle_jobs
+from topology_plugin.app.loaded import Loaded, differences
+from topology_plugin.app.observation import Observation, Observer
+from topology_plugin.core import job_sizes, target, topology_yaml
+from topology_plugin.core import plan as planning
+from topology_plugin.core.decision import Decision, Memory
+from topology_plugin.core.diff import Diff, compare
+from topology_plugin.core.disk import Disk
+from topology_plugin.core.facts import facts_of, memory_of
+from topology_plugin.core.generation import Generation
+from topology_plugin.core.holding import held as held_configuration
+from topology_plugin.core.issues import InputError, Issue, PassError
+from topology_plugin.core.live import Live
+from topology_plugin.core.merge import merge
+from topology_plugin.core.plan import Plan, Target
+from topology_plugin.core.state import Counters, Owner, PassResult, State
+from topology_plugin.core.topology import Configuration
+from topology_plugin.core.versions import Support, support
+
+if TYPE_CHECKING:
+    from topology_plugin.app.wiring import Wiring
+
+BACK_OFF_FIRST, BACK_OFF_MOST = 30.0, 900.0  # seconds between tries after failures in a row
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the caller asks of a pass. `patient`: wait for pending jobs that the change would make never runnable."""
+
+    dry_run: bool = False
+    offline: bool = False
+    adopt: bool = False
+    patient: bool = False
+
+
+@dataclass(frozen=True)
+class Thought:
+    """A pass up to the point where it would act."""
+
+    disk: Disk
+    observation: Observation
+    state: State
+    target: Target
+    plan: Plan
+    generation: Generation | None
+    diff: Diff
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`state` as recorded; `plan`: what was done, or would be."""
+
+    state: State
+    plan: Plan
+    diff: Diff
+    applied: Applied | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass
+class Reconciler:
+    """Passes over one cluster. Keeps what it read, so that the next look reads only what changed."""
+
+    wiring: Wiring
+    doors: Doors
+    observer: Observer
+    say: Callable[[str], None] = field(default=lambda sentence: None)
+
+    def run(self, wish: Wish) -> Outcome:
+        """One pass under the lock. Raises InputError for inputs that cannot be used, PassError when the former state
+        was kept; in both cases the state is recorded."""
+        if wish.dry_run:
+            thought = self.think(wish)
+            return Outcome(thought.state, thought.plan, thought.diff, notes=thought.notes)
+        with PassLock(self.wiring.state_dir):
+            thought = self.think(wish)
+            try:
+                return self._act(thought, wish)
+            except ApplyFailed as failed:
+                self._record_failure(thought, failed)
+                raise
+
+    def think(self, wish: Wish) -> Thought:
+        """Everything up to acting; writes nothing."""
+        doors = self.doors
+        disk = doors.live.disk()
+        former = self._former()
+        current = doors.generations.current()
+        loaded = None if wish.offline else doors.slurm.nodes()
+        memory = former.decision.memory if former else memory_of(current)
+        arn = former.cluster_arn if former else None
+        observation = self.observer.look(disk.conf, loaded, memory, ask=not wish.offline, known_arn=arn)
+        if observation.blind and not memory.identities:
+            raise InputError(observation.documents.issues)
+        slurm = self._support(disk)
+        decision = merge(observation.inventory, self.wiring.settings, observation.memory, classic=doors.classic)
+        hold = doors.generations.note(HOLD) is not None
+        in_force = self._in_force(disk, current, wish)
+        notes = [*slurm.notes, *observation.notes]
+        if hold:
+            decision = self._held(decision, disk, in_force, observation)
+            notes.append("on hold: joiners are added as unplaced, nothing else changes (end it with resume)")
+        owner = ownership.owner(self.wiring, doors, disk, observation.documents.agent, adopt=wish.adopt)
+        wanted = target.of_configuration(decision.configuration, disk, doors.classic, conf_ours=self._conf_ours(disk))
+        state = self._state(observation, decision, former, in_force, owner, hold, slurm, current, arn)
+        generation = self._generation(state, wanted, current, observation)
+        plan = self._plan(disk, wanted, generation, in_force, wish)
+        if not owner.writes:
+            notes.append(owner.reason)
+        jobs = () if wish.offline or not plan else Live.parse((), doors.slurm.jobs()).jobs
+        diff = compare(state, jobs)
+        return Thought(disk, observation, state, wanted, plan, generation, diff, tuple(notes))
+
+    # --- thinking ---
+
+    def _former(self) -> State | None:
+        data = self.doors.generations.load_state()
+        if data is None:
+            return None
+        with contextlib.suppress(InputError):
+            return State.from_json(data)
+        return None
+
+    def _support(self, disk: Disk) -> Support:
+        found = support(self.doors.slurm.version(), disk.conf.parameters)
+        if found.refused:
+            raise InputError(Issue("Slurm", found.refused, found.remedy))
+        return found
+
+    def _in_force(self, disk: Disk, current: Generation | None, wish: Wish) -> Configuration | None:
+        """What slurmctld says it has loaded; else what the current generation put in force."""
+        slurm = self.doors.slurm
+        if not wish.offline and not self.doors.classic:
+            words, shown = slurm.partitions(), slurm.topoconf()
+            if words is not None and shown is not None:
+                with contextlib.suppress(InputError):
+                    return Configuration(topology_yaml.parse(shown).topologies, words)
+        kept = target.of_generation(current, disk, self.doors.classic) if current else None
+        return kept.configuration if kept else None
+
+    def _held(
+        self, decision: Decision, disk: Disk, in_force: Configuration | None, observation: Observation
+    ) -> Decision:
+        kept = disk.configuration() or in_force
+        if kept is None:
+            return decision
+        most = self.wiring.settings.max_unplaced_leaves
+        return replace(decision, configuration=held_configuration(kept, observation.inventory, most))
+
+    def _conf_ours(self, disk: Disk) -> bool:
+        return disk.topology_conf is not None and self.doors.generations.ours_text(disk.topology_conf)
+
+    def _state(
+        self,
+        observation: Observation,
+        decision: Decision,
+        former: State | None,
+        in_force: Configuration | None,
+        owner: Owner,
+        hold: bool,
+        slurm: Support,
+        current: Generation | None,
+        known_arn: str | None,
+    ) -> State:
+        config = observation.documents.config
+        refused = {
+            t.name: ranges
+            for t in decision.configuration.topologies
+            if (ranges := job_sizes.refused(t, tuple(t.body.nodes())))
+        }
+        return State(
+            cluster_arn=(config.cluster_arn if config else None) or known_arn,
+            version=__version__,
+            slurm_version=slurm.text,
+            generation=current.number if current else None,
+            last=former.last if former else PassResult(),
+            owner=owner,
+            inventory=observation.inventory,
+            decision=decision,
+            in_force=in_force,
+            refused=refused,
+            held=former.held if former else (),
+            hold=hold,
+            adopted=ownership.adopted(self.doors),
+            counters=former.counters if former else Counters(),
+            notes=(*slurm.notes, *observation.notes, *decision.notes),
+        )
+
+    def _generation(
+        self, state: State, wanted: Target, current: Generation | None, observation: Observation
+    ) -> Generation | None:
+        """A new generation if what Slurm gets is new, the begun one of a killed pass if it is the same, else None."""
+        generations = self.doors.generations
+        made = Generation(
+            generations.next_number(),
+            wanted.topology_yaml,
+            wanted.topology_conf if self.doors.classic else None,
+            {name: word for name, word in wanted.words.items() if name in observation.inventory.partitions},
+            wanted.plugin,
+            facts_of(state),
+            {
+                "version": __version__,
+                "slurm_version": state.slurm_version,
+                "cluster_arn": state.cluster_arn,
+                "time": self.wiring.clock.now(),
+                "by": "merge",
+            },
+        )
+        if current is not None and current.same_content(made):
+            return None
+        begun = generations.begun()
+        return replace(made, number=begun.number) if begun is not None and begun.same_content(made) else made
+
+    def _plan(
+        self, disk: Disk, wanted: Target, generation: Generation | None, in_force: Configuration | None, wish: Wish
+    ) -> Plan:
+        loaded_differs = False
+        if not wish.offline:
+            loaded = Loaded(self.doors.slurm, self.doors.clock, self.doors.controller, self.doors.classic)
+            loaded_differs = bool(differences(loaded, wanted, {**disk.words, **wanted.words}))
+        return planning.plan(
+            disk,
+            wanted,
+            number=generation.number if generation else None,
+            reconfigure=not wish.offline,
+            loaded_differs=loaded_differs,
+            classic=self.doors.classic,
+        )
+
+    # --- acting ---
+
+    def _act(self, thought: Thought, wish: Wish) -> Outcome:
+        doors, state = self.doors, thought.state
+        if not state.owner.writes:
+            return self._recorded(thought, "observed", state.owner.reason)
+        if not thought.plan:
+            held, _ = settle_jobs(doors) if not wish.offline else ((), ())
+            return self._recorded(replace(thought, state=replace(state, held=held)), "unchanged", "")
+        self._refuse(thought)
+        lost = [concern for concern in thought.diff.jobs if concern.lost]
+        if lost and wish.patient:
+            names = ", ".join(concern.job.label for concern in lost)
+            return self._recorded(thought, "pending", f"waits for jobs that it would make never runnable: {names}")
+        rehearsed = self._rehearse(thought, wish)
+        applied = execute(doors, thought.disk, thought.plan, thought.generation, rehearsed=rehearsed)
+        if wish.adopt:
+            ownership.adopt(doors)
+        counters = replace(
+            state.counters,
+            reconfigures=state.counters.reconfigures + applied.reconfigured,
+            reconfigure_seconds=state.counters.reconfigure_seconds + applied.seconds,
+        )
+        now = replace(
+            state,
+            generation=applied.number if applied.number is not None else state.generation,
+            in_force=state.in_force if wish.offline else state.desired,
+            held=applied.held,
+            counters=counters,
+        )
+        outcome = self._recorded(replace(thought, state=now), "applied", "")
+        return replace(outcome, applied=applied, notes=(*outcome.notes, *applied.notes))
+
+    def _refuse(self, thought: Thought) -> None:
+        """What slurmctld would die of, or what would leave nodes of a partition out, is never published."""
+        after = target.in_place(thought.disk, thought.target, self.doors.classic)
+        faults = [*self.doors.check(after), *self.wiring.faults(thought.state.desired, after, self.doors)]
+        if faults:
+            raise ApplyFailed("validation", "refused before anything was changed: " + "; ".join(map(str, faults[:5])))
+
+    def _rehearse(self, thought: Thought, wish: Wish) -> bool:
+        """True if the installed slurmctld started with the new configuration in a network namespace of its own."""
+        rehearsal = None if wish.offline else self.wiring.rehearsal(self.doors)
+        if rehearsal is None:
+            return False
+        self.say("rehearsing: the installed slurmctld starts with it, apart from everything")
+        problem = rehearsal(thought)
+        if problem:
+            raise ApplyFailed("rehearsal", f"the rehearsal refused it, nothing was changed: {problem}")
+        return True
+
+    # --- recording ---
+
+    def _recorded(self, thought: Thought, result: str, reason: str) -> Outcome:
+        now = self.wiring.clock.now()
+        state = thought.state
+        good = result in ("unchanged", "applied")
+        counters = replace(
+            state.counters,
+            passes=state.counters.passes + 1,
+            failed_in_a_row=0,
+            last_success=now if good else state.counters.last_success,
+        )
+        state = replace(state, last=PassResult(result, reason, time=now), counters=counters)
+        return Outcome(state, thought.plan, thought.diff, notes=(*thought.notes, *self._save(state)))
+
+    def _record_failure(self, thought: Thought, failed: ApplyFailed) -> None:
+        now = self.wiring.clock.now()
+        counters = thought.state.counters
+        failures = {**counters.failures, failed.code: counters.failures.get(failed.code, 0) + 1}
+        row = counters.failed_in_a_row + 1
+        counters = replace(
+            counters,
+            passes=counters.passes + 1,
+            failures=failures,
+            failed_in_a_row=row,
+            reconfigures=counters.reconfigures + failed.reconfigured,
+        )
+        last = PassResult("failed", str(failed), failed.code, now, now + back_off(row))
+        self._save(replace(thought.state, last=last, counters=counters))
+
+    def _save(self, state: State) -> Sequence[str]:
+        """state.json and metrics. What cannot be written is said: it undoes nothing."""
+        notes = []
+        try:
+            self.doors.generations.save_state(state.to_json())
+        except FileError as error:
+            notes.append(f"state.json could not be written: {error}")
+        try:
+            self.wiring.write_metrics(state)
+        except (OSError, PassError) as error:
+            notes.append(f"metrics could not be written: {error}")
+        return notes
+
+
+def back_off(failed_in_a_row: int) -> float:
+    """Seconds until the next try."""
+    return float(min(BACK_OFF_FIRST * 2 ** max(failed_in_a_row - 1, 0), BACK_OFF_MOST))
+
+
+def observe(wiring: Wiring) -> State:
+    """A pass in memory: what is in force, what is desired and why. Writes nothing. Raises InputError."""
+    return wiring.reconciler().think(Wish(dry_run=True)).state
+
+
+__all__ = ["Decision", "Memory", "Outcome", "Reconciler", "Thought", "Wish", "back_off", "observe"]

@@ -1,0 +1,62 @@
+"""`merge`: one pass on the controller."""
+
+from __future__ import annotations
+
+import click
+
+from topology_plugin.cli.main import EXIT_PENDING, Door
+from topology_plugin.cli.terminal import say
+
+
+@click.command()
+@click.option("--dry-run", is_flag=True, help="Only say what would be done; exit 3 when something would change.")
+@click.option(
+    "--offline", is_flag=True, help="From the files alone, before slurmctld first starts: Slurm is not called."
+)
+@click.option(
+    "--adopt", is_flag=True, help="Take over a topology.yaml or Topology= words that are not ours (remembered)."
+)
+@click.pass_obj
+def merge(door: Door, dry_run: bool, offline: bool, adopt: bool) -> int:
+    """One pass: everything known into one configuration of all partitions, put in force and read back.
+
+    \b
+    Examples:
+      hyperpod-topology merge --dry-run     what would change, step by step
+      hyperpod-topology merge               do it
+      hyperpod-topology merge --adopt       also where someone else's topology stands
+
+    On failure the former configuration stays in force and on disk, and the exit code is 1.
+    """
+    from topology_plugin.app.reconcile import Wish
+    from topology_plugin.core.plan import sentences
+
+    reconciler = door.wiring().reconciler(say if door.verbose else None)
+    outcome = reconciler.run(Wish(dry_run, offline, adopt))
+    state = outcome.state
+    for note in dict.fromkeys((*outcome.notes, *(state.notes if door.verbose else ()))):
+        say(note)
+    if dry_run:
+        if not state.owner.writes or not outcome.plan:
+            click.echo("nothing to do")
+            return 0
+        click.echo("\n".join(sentences(outcome.plan)))
+        return EXIT_PENDING
+    click.echo(_told(state.last.result, outcome))
+    return 0
+
+
+def _told(result: str, outcome: object) -> str:
+    from topology_plugin.app.reconcile import Outcome
+
+    assert isinstance(outcome, Outcome)  # noqa: S101 (narrowing for the type checker)
+    state = outcome.state
+    if result == "observed":
+        return f"observing, nothing written: {state.owner.reason}"
+    if result == "unchanged":
+        return "nothing to do: what is in force is what is wanted"
+    if result == "pending":
+        return state.last.error
+    names = ", ".join(f"{t.name} ({t.kind})" for t in state.desired.topologies)
+    how = "in force and read back" if outcome.applied and outcome.applied.reconfigured else "written"
+    return f"{how}: {names}, generation {state.generation}"
