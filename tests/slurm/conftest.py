@@ -21,6 +21,7 @@ from typing import Protocol
 import pytest
 
 from tests.slurm.cluster import Cluster
+from tests.slurm.room import Room
 from topology_plugin.adapters.loopback_conf import QUICK
 
 HERE = Path(__file__).parent
@@ -113,3 +114,24 @@ def real_cluster(slurm_bin: Path, tmp_path: Path) -> Iterator[Cluster]:
         cluster.start()
         cluster.start_slurmds(names)
         yield cluster
+
+
+class NewRoom(Protocol):
+    def __call__(self, *, extra: str = "", slurm_bin: Path | None = None) -> Room: ...
+
+
+@pytest.fixture
+def room(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[NewRoom]:
+    """Makes machine rooms: a simulated cluster's files and root directories around a real slurmctld (see Room)."""
+    made: list[Room] = []
+
+    def new(*, extra: str = "", slurm_bin: Path | None = None) -> Room:
+        chosen = slurm_bin or request.getfixturevalue("slurm_bin")
+        made.append(Room(tmp_path / f"room-{len(made) + 1}", chosen, extra=extra))
+        return made[-1]
+
+    try:
+        yield new
+    finally:
+        for one in made:
+            one.ctld.stop()
