@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+
+NETWORK = ("nfs", "nfs4", "lustre", "ceph", "gpfs", "beegfs", "cifs", "fuse.sshfs", "9p")  # of a diskless root
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,18 @@ def holding(mountinfo: str, path: Path) -> Mount | None:
     return best
 
 
-def shared(mount: Mount | None) -> bool:
-    """Something is mounted there: not the root volume, nor an automounter that has not mounted yet."""
-    return mount is not None and mount.point != "/" and mount.kind != "autofs"
+def shared_only(mounts: Mounts) -> Callable[[Path], str]:
+    """Says why a path is not on a shared file system, "" if it is: something must be mounted above it, other than a local
+    root volume and other than an automounter that has not mounted yet."""
+
+    def why(path: Path) -> str:
+        mount = mounts.holding(path)
+        if mount is not None and (mount.point != "/" or mount.kind in NETWORK) and mount.kind != "autofs":
+            return ""
+        top = "/" + path.parts[1]
+        return (
+            f"no shared file system is mounted at {top} (yet): {path} would lie on this machine's own disk "
+            "(HYPERPOD_TOPOLOGY_REGISTRY names a directory that is taken as it is)"
+        )
+
+    return why

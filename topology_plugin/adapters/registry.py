@@ -166,8 +166,8 @@ class RegistryDirectory:
             raise Unavailable(why)
 
     def _stands(self, path: Path) -> bool:
-        """A regular file of the directory's owner is there. Anything else would be written through or keep its owner and
-        then not be taken as a record: it goes."""
+        """A regular file of the directory's owner is there. Anything else would be written through, or keep its owner
+        and then not be taken as a record: it goes."""
         try:
             now = path.stat(follow_symlinks=False)
         except FileNotFoundError:

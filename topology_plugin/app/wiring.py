@@ -18,9 +18,11 @@ from topology_plugin.core.settings import Settings, from_environment, layered
 
 if TYPE_CHECKING:
     from topology_plugin.adapters.documents import Documents
+    from topology_plugin.adapters.imds import Imds
     from topology_plugin.adapters.registry import Registry
     from topology_plugin.app.apply import Doors
     from topology_plugin.app.reconcile import Reconciler, Thought
+    from topology_plugin.app.register import Registrar
     from topology_plugin.core.disk import Disk
     from topology_plugin.core.state import State
     from topology_plugin.core.topology import Configuration
@@ -127,7 +129,7 @@ class Wiring:
 
     @cached_property
     def named_slurm_conf(self) -> str:
-        """slurm.conf as this machine names it: topology.yaml and relative Includes are beside the link, if it is one."""
+        """slurm.conf as this machine names it: topology.yaml and relative Includes are beside the link if it is one."""
         given = self.settings.slurm_conf or self.environment.get("SLURM_CONF")
         return given or DEFAULT_SLURM_CONF
 
@@ -186,10 +188,30 @@ class Wiring:
 
     def registry_door(self, cluster_arn: str | None) -> Registry | None:
         from topology_plugin.adapters.files import RealFiles
+        from topology_plugin.adapters.mounts import SystemMounts, shared_only
         from topology_plugin.adapters.registry import RegistryDirectory
 
         directory = self.registry(cluster_arn)
-        return None if directory is None else RegistryDirectory(directory, RealFiles(), self.clock)
+        if directory is None:
+            return None
+        # It lies on a shared file system or nowhere: nobody else would see the root volume. Below --root, or by flag or
+        # variable, someone chose the very place.
+        chosen = self.root.directory is not None or self.settings.explicit("registry")
+        return RegistryDirectory(directory, RealFiles(), self.clock, None if chosen else shared_only(SystemMounts()))
+
+    def registrar(self, instance_id: str | None, say: Callable[[str], None]) -> Registrar:
+        """What `register` needs; imports neither requests nor boto3 before they are called for."""
+        from topology_plugin.adapters.identity import DMI_TAG, LocalMachine
+        from topology_plugin.app.register import Registrar
+
+        def imds() -> Imds:
+            from topology_plugin.adapters.imds import RequestsImds
+
+            return RequestsImds(self.environment)
+
+        machine = LocalMachine(self.root.path(DMI_TAG))
+        timeout = self.settings.register_timeout_seconds
+        return Registrar(self.documents, machine, imds, self.registry_door, self.clock, timeout, instance_id, say)
 
     def reconciler(self, say: Callable[[str], None] | None = None) -> Reconciler:
         from topology_plugin.app.observation import Observer, Places
