@@ -46,7 +46,8 @@ class FakeSlurmctld:
         self.plugin = "topology/default"
         self.classic_topology: Topology | None = None
         self.words: dict[str, str | None] = {}
-        self.up = start
+        self.up = start  # it answers
+        self.process: bool | None = None  # whether its process is there, where that is not the same
         self.is_foreground = False
         self.reconfigures = 0
         self.answers: list[Answer | Callable[[], Answer | None]] = []
@@ -163,7 +164,7 @@ class FakeSlurmctld:
     # The Protocol Controller
 
     def running(self) -> bool | None:
-        return self.up
+        return self.up if self.process is None else self.process
 
     def foreground(self) -> bool:
         return self.is_foreground
