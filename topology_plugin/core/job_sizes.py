@@ -80,10 +80,20 @@ def _joined(ranges: Iterable[tuple[int, int]]) -> Ranges:
 
 def _refused_by_tree(tree: Tree, nodes: frozenset[str]) -> Ranges:
     """A job never spans two roots, and never takes a node under no switch."""
-    below: dict[str, set[str]] = {}
-    for switch in tree.switches:
-        found = nodes.intersection(switch.nodes)
-        below[switch.name] = set(found).union(*(below.get(child, ()) for child in switch.children))
+    switches = {switch.name: switch for switch in tree.switches}
+    below: dict[str, frozenset[str]] = {}
+    for root in tree.roots():
+        pending = [root.name]
+        while pending:
+            switch = switches[pending[-1]]
+            waiting = [child for child in switch.children if child in switches and child not in below]
+            # More than all switches on the way down: a loop, with which Slurm does not start anyway.
+            if waiting and len(pending) <= len(switches):
+                pending.extend(waiting)
+                continue
+            pending.pop()
+            found = nodes.intersection(switch.nodes)
+            below[switch.name] = found.union(*(below.get(child, ()) for child in switch.children))
     largest = max((len(below[root.name]) for root in tree.roots()), default=0)
     if not largest:
         return ()  # no switch reaches any of them: Slurm then chooses as if flat
@@ -149,8 +159,8 @@ def _block(counts: list[int], width: int, lower_width: int) -> _Block:
 
 
 def _refused_by_choice(blocks: list[_Block], most: int, first: int, last: int) -> Iterable[tuple[int, int]]:
-    """Sizes first…last with at most `most` lower blocks. Slurm takes, of the blocks that seem large enough, the one with
-    the fewest nodes (of equals the last), and gives up if that one stalls."""
+    """Sizes first…last with at most `most` lower blocks. Slurm takes, of the blocks that seem large enough, the one
+    with the fewest nodes (of equals the last), and gives up if that one stalls."""
 
     def at(values: Sequence[int]) -> int:
         return values[min(most, len(values) - 1)]

@@ -20,8 +20,8 @@ HEADER = "# Written by hyperpod-topology from what the nodes registered; the nex
 # What may stand bare in a block-style value and can be nothing but text. Brackets: node lists start with a name.
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_.,/\[\]-]*")
 
-FALSE_WORDS = ("false", "no", "off", "0", "f", "n")
-TRUE_WORDS = ("true", "yes", "on", "1", "t", "y")
+# What Slurm reads as false; any other text is true (run).
+_FALSE = re.compile(r"|~|f|n|no|off|false|null|[+-]?(0+(\.0*)?|0x0+)", re.IGNORECASE)
 
 Expand = Callable[[str], list[str]]
 
@@ -70,7 +70,7 @@ def _scalar(text: str) -> str:
     return text if _BARE.fullmatch(text) else json.dumps(text, ensure_ascii=False)
 
 
-def parse(text: str, expand: Expand = hostlists.expand, where: str = "topology.yaml") -> Configuration:
+def parse(text: str | bytes, expand: Expand = hostlists.expand, where: str = "topology.yaml") -> Configuration:
     """What Slurm loads from `text`, a topology.yaml or the output of `scontrol show topoconf`; no partition words.
 
     As Slurm does it: unknown keys are ignored, the first topology of a name and the first `cluster_default: true`
@@ -78,6 +78,8 @@ def parse(text: str, expand: Expand = hostlists.expand, where: str = "topology.y
     take, or that has no place in our model (ring, torus3d).
     """
     found = load(text, where)
+    if isinstance(found, dict):
+        found = [found]  # a map stands for a list with one entry (run)
     if not isinstance(found, list) or not found:
         raise InputError(Issue(where, "holds no list of topologies", "write `- topology: NAME` with a kind"))
     issues: list[Issue] = []
@@ -88,8 +90,8 @@ def parse(text: str, expand: Expand = hostlists.expand, where: str = "topology.y
         if not isinstance(entry, dict):
             issues.append(Issue(place, "is not a map", "write topology, cluster_default and tree, block or flat"))
             continue
-        name = entry.get("topology")
-        if not isinstance(name, str) or not name:
+        name = entry.get("topology", "")
+        if not isinstance(name, str):
             issues.append(Issue(place, "has no name", "write `topology: NAME`"))
             continue
         if name in topologies:
@@ -109,14 +111,13 @@ def parse(text: str, expand: Expand = hostlists.expand, where: str = "topology.y
 
 def truth(value: Any) -> bool:
     """A YAML boolean as Slurm reads it."""
-    return isinstance(value, str) and value.lower() in TRUE_WORDS
+    return isinstance(value, str) and not _FALSE.fullmatch(value)
 
 
 def kinds(entry: Mapping[str, Any]) -> list[str]:
     """The kinds an entry states. Empty maps don't count: `show topoconf` prints one for each kind that is not there."""
     stated = [kind for kind in ("tree", "block", "ring", "torus3d") if entry.get(kind) not in (None, "", {})]
-    flat = entry.get("flat")
-    if (isinstance(flat, str) and flat and flat.lower() not in FALSE_WORDS) or (flat == {} and not stated):
+    if truth(entry.get("flat")) or (entry.get("flat") == {} and not stated):
         stated.append("flat")
     return stated
 
@@ -185,15 +186,17 @@ def _names(unit: Any, key: str, expand: Expand, place: str, issues: list[Issue])
 
 def _sizes(body: Mapping[str, Any], blocks: tuple[Block, ...], place: str, issues: list[Issue]) -> tuple[int, ...]:
     stated = body.get("block_sizes")
+    if isinstance(stated, str):
+        stated = [stated]  # one size may stand alone (run)
     if isinstance(stated, list) and stated:
         if all(isinstance(size, str) and size.isascii() and size.isdigit() and len(size) < 10 for size in stated):
             return tuple(int(str(size)) for size in stated)
         issues.append(Issue(place, f"block_sizes {stated!r} are not whole numbers", "write the base size first"))
-    # Left out, Slurm takes the first block's node count (run).
-    return (len(blocks[0].nodes),)
+    # Left out, Slurm takes the node count of the first block that has nodes (run).
+    return (next((len(block.nodes) for block in blocks if block.nodes), 0),)
 
 
-def same(configuration: Configuration, topoconf: str, expand: Expand = hostlists.expand) -> list[str]:
+def same(configuration: Configuration, topoconf: str | bytes, expand: Expand = hostlists.expand) -> list[str]:
     """How `topoconf` (text of `scontrol show topoconf`) differs from `configuration`, a sentence each.
 
     The order of switches and of topologies behind the default doesn't matter; the order of blocks does.

@@ -1,8 +1,8 @@
-"""A safe reader for topology.yaml: maps, lists and texts, nothing else.
+"""A safe reader for topology.yaml that takes what Slurm's takes: maps, lists and texts.
 
-Every scalar stays text (`"null"` is a switch of that name until a rule says what Slurm makes of it). Aliases, several
-documents, maps as keys and depth beyond anything Slurm reads are refused, so that no hostile file costs more than its
-own length.
+Every scalar stays text (`"null"` is a switch of that name until a rule says what Slurm makes of it). As Slurm does it
+(run, 26.05.5): only the first document counts, a zero byte ends the text, the last of two equal keys wins, tags and
+anchors mean nothing; aliases, keys that are maps or lists, and depth above 32 are refused.
 """
 
 from __future__ import annotations
@@ -16,20 +16,26 @@ Raw: TypeAlias = "str | list[Raw] | dict[str, Raw] | None"
 MAX_DEPTH = 32
 
 
-def load(text: str, where: str = "topology.yaml") -> Raw:
-    """The document in `text`; None if there is none. Raises InputError with file and line."""
+class Unreadable(InputError):
+    """`rule`: which of Slurm's rules the text breaks (see rules.RULES)."""
+
+    def __init__(self, rule: str, issue: Issue) -> None:
+        self.rule = rule
+        super().__init__(issue)
+
+
+def load(text: str | bytes, where: str = "topology.yaml") -> Raw:
+    """The document in `text`; None if there is none. Raises Unreadable with file and line."""
     import yaml  # 40 ms, which the hook on a node does not need
 
     loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     root: Raw = None
-    documents = 0
     # Built without recursion: (open collection, key that waits for its value), outermost first.
     stack: list[tuple[Any, str | None]] = []
     try:
-        for event in yaml.parse(_decoded(text), Loader=loader):
+        for event in yaml.parse(_bytes(text), Loader=loader):
             kind = type(event)
             if kind is yaml.ScalarEvent:
-                # Plain nothing and "" differ in YAML, but not for Slurm's parser (run).
                 value: Any = event.value  # type: ignore[attr-defined]  # types-PyYAML knows the base class only
             elif kind is yaml.SequenceStartEvent:
                 value = []
@@ -38,13 +44,10 @@ def load(text: str, where: str = "topology.yaml") -> Raw:
             elif kind is yaml.SequenceEndEvent or kind is yaml.MappingEndEvent:
                 stack.pop()
                 continue
+            elif kind is yaml.DocumentEndEvent:
+                break
             elif kind is yaml.AliasEvent:
-                raise _refused(where, event, "an alias (*name)", "write the value itself")
-            elif kind is yaml.DocumentStartEvent:
-                documents += 1
-                if documents > 1:
-                    raise _refused(where, event, "a second document", "keep one list in the file")
-                continue
+                raise _refused("yaml-alias", where, event, "an alias (*name), which Slurm does not read")
             else:
                 continue
             if not stack:
@@ -55,7 +58,7 @@ def load(text: str, where: str = "topology.yaml") -> Raw:
                     owner.append(value)
                 elif key is None:
                     if type(value) is not str:
-                        raise _refused(where, event, "a map or list as a key", "keys are words")
+                        raise _refused("yaml-type", where, event, "a map or list as a key")
                     stack[-1] = (owner, value)
                     continue
                 else:
@@ -63,20 +66,20 @@ def load(text: str, where: str = "topology.yaml") -> Raw:
                     stack[-1] = (owner, None)
             if type(value) is not str:
                 if len(stack) >= MAX_DEPTH:
-                    raise _refused(where, event, f"more than {MAX_DEPTH} levels", "topology.yaml needs five")
+                    raise _refused("yaml-too-deep", where, event, f"more than {MAX_DEPTH} levels")
                 stack.append((value, None))
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f"{where}:{mark.line + 1}" if mark is not None else where
         problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
-        raise InputError(Issue(place, f"is not YAML: {problem}", "mend or remove the line")) from None
+        raise Unreadable("yaml-broken", Issue(place, f"is not YAML: {problem}", "mend or remove the line")) from None
     return root
 
 
-def _decoded(text: str) -> str:
-    # A byte order mark is tolerated by Slurm (run); in Python text it may be left over at the start.
-    return text.lstrip("\ufeff")
+def _bytes(text: str | bytes) -> bytes:
+    data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
+    return data.partition(b"\0")[0]
 
 
-def _refused(where: str, event: Any, what: str, remedy: str) -> InputError:
-    return InputError(Issue(f"{where}:{event.start_mark.line + 1}", f"{what} has no place in topology.yaml", remedy))
+def _refused(rule: str, where: str, event: Any, what: str) -> Unreadable:
+    return Unreadable(rule, Issue(f"{where}:{event.start_mark.line + 1}", what, "write the value itself"))
