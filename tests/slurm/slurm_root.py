@@ -6,8 +6,8 @@
 prints a directory of executables (slurmctld, slurmd, scontrol, sinfo, sbatch, squeue, srun, scancel, sacct, salloc,
 sdiag, and slurm-inside, which runs any other command with that Slurm around it). They run Debian's own Slurm (forky:
 26.05, trixie: 24.11) out of a root directory in `${XDG_CACHE_HOME:-~/.cache}/hyperpod-topology/`, which is built with
-debootstrap at the first call (about a minute) and
-reused afterwards. Progress goes to stderr; exit code 2 and one sentence say why it is impossible.
+debootstrap at the first call (about a minute) and reused afterwards. Progress goes to stderr; exit code 2 and one
+sentence say why it is impossible.
 
 SLURM_PREFIX=/opt/slurm   use the Slurm installed there instead of Debian's forky; nothing is built
 DEBIAN_MIRROR=URL         where to fetch Debian from, if not from what apt on this machine uses
@@ -165,7 +165,7 @@ def mirror() -> str:
 
 def debootstrap(release: str, target: Path, log: Path) -> None:
     """Fill `target`. In namespaces of its own: what it mounts and starts ends with it, also when we are killed."""
-    apart = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    apart = ["setpriv", "--pdeathsig=KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
     command = [*apart, "debootstrap", "--variant=minbase", f"--include={PACKAGES}"]
     source = [release, str(target), mirror(), str(SCRIPT)]
     for unchecked in ((), ("--no-check-gpg",)):
