@@ -14,6 +14,8 @@ CONF = "topology.conf"
 # The name of the topology that comes from TopologyPlugin where there is no topology.yaml (run).
 PLUGIN_TOPOLOGY = "default"
 _PLUGIN_KINDS: Mapping[str, DeclaredKind] = {"tree": "tree", "block": "block", "default": "flat", "none": "flat"}
+# The reader of slurm.conf keeps no parameter without a value.
+_NO_PLUGIN = re.compile(r"^[ \t]*TopologyPlugin[ \t]*=[ \t]*(#.*)?\r?$", re.IGNORECASE | re.MULTILINE)
 _PAIR = re.compile(r"[ \t]*([^ \t=]+)[ \t]*=[ \t]*(?:\"([^\"]*)\"|([^ \t\"]*))")
 _LINE_KEYS: Mapping[str, Mapping[str, frozenset[str]]] = {
     "tree": {"switchname": frozenset({"nodes", "switches", "linkspeed"})},
@@ -92,10 +94,10 @@ def parameters(conf: SlurmConf, default: Declared | None, findings: Findings) ->
 def plugin(conf: SlurmConf, findings: Findings) -> DeclaredKind | None:
     """The kind that TopologyPlugin chooses (where no topology.yaml takes over); None: one that can't be judged."""
     value = conf.parameters.get("topologyplugin")
-    if value is None:
-        return "flat"
     where = _place(conf, "topologyplugin")
     if not value:
+        if value is None and not any(_NO_PLUGIN.search(file.text) for file in conf.files):
+            return "flat"
         findings.add("plugin-empty", where, "TopologyPlugin= without a value", "write topology/default")
         return None
     name = value.removeprefix("topology/")

@@ -58,6 +58,10 @@ def _some(nodes: Iterable[str]) -> str:
     return (text if len(text) <= 80 else text[:77] + "…") + (" is" if len(nodes) == 1 else f" ({len(nodes)} nodes) are")
 
 
+def _named(names: list[str]) -> str:
+    return ", ".join(repr(name) for name in names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
 def _units(topology: Declared, word: str, findings: Findings) -> None:
     names: Counter[str] = Counter()
     for unit in topology.units:
@@ -66,15 +70,18 @@ def _units(topology: Declared, word: str, findings: Findings) -> None:
             continue
         names[unit.name] += 1
         where = f"{topology.where}, {word} {unit.name}"
-        if not is_safe(unit.name):
-            what = f"{unit.name!r} may be read as another name"
-            findings.add("name-unsafe", where, what, "use a-z, 0-9, - and _, a letter first, at most 15 final digits")
-            if _converted(unit.name):
-                findings.add("name-converted", where, f"Slurm reads {unit.name!r} as a number or nothing", "rename it")
         if word == "switch" and len(unit.name) > 64:
             findings.add("name-long", where, "is longer than 64 letters", "shorten it")
         if unit.readable and unit.leaf and not unit.nodes and (unit.nodes is None or word == "block"):
             findings.add("unit-empty", where, "has no nodes", "remove it")
+    remedy = "use a-z, 0-9, - and _, a letter first, at most 15 final digits"
+    unsafe = [name for name in names if not is_safe(name)]
+    if unsafe:
+        findings.add("name-unsafe", topology.where, f"{_named(unsafe)}: may be read as other names", remedy)
+    converted = [name for name in unsafe if _converted(name)]
+    if converted:
+        what = f"{_named(converted)}: read as numbers, truth values or nothing"
+        findings.add("name-converted", topology.where, what, remedy)
     for name, count in names.items():
         if count > 1:
             where = f"{topology.where}, {word} {name}"
