@@ -62,7 +62,8 @@ def edit_words(conf: SlurmConf, words: Mapping[str, str | None]) -> dict[str, st
     """
     for word in words.values():
         _check(word)
-    clear = any(word is None and conf.partitions[name].inherited_topology is not None for name, word in words.items())
+    inherited = {name: conf.partitions[name].inherited_topology for name in words}
+    clear = any(word is None and inherited[name] is not None for name, word in words.items())
     wanted = {name: _own_word(partition, words, clear) for name, partition in conf.partitions.items()}
 
     def edit(path: str, entry: _Entry) -> str:
@@ -139,7 +140,7 @@ def edit_parameter(conf: SlurmConf, key: str, value: str | None) -> dict[str, st
 def _check(word: str | None) -> None:
     if word is not None and not _WORD.fullmatch(word):
         raise ValueError(
-            f"{word!r} cannot be written into slurm.conf: empty, or with a blank, quote, #, = or backslash"
+            f"{word!r} cannot stand in slurm.conf: empty, or with a blank, quote, #, = or backslash"
         )
 
 
