@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-
 NETWORK = ("nfs", "nfs4", "lustre", "ceph", "gpfs", "beegfs", "cifs", "fuse.sshfs", "9p")  # of a diskless root
 
 
@@ -52,7 +51,7 @@ def holding(mountinfo: str, path: Path) -> Mount | None:
 
 
 def shared_only(mounts: Mounts) -> Callable[[Path], str]:
-    """Says why a path is not on a shared file system, "" if it is: something must be mounted above it, other than a local
+    """Says why a path is not on a shared file system, "" if it is: something is mounted above it, other than a local
     root volume and other than an automounter that has not mounted yet."""
 
     def why(path: Path) -> str:

@@ -70,16 +70,23 @@ class Registry(Protocol):
 
 class RegistryDirectory:
     """`directory`/nodes/<instance id>.json. `mounted`: says why the shared file system is not there yet, or "" if it is
-    (or need not be: a registry that was chosen explicitly may lie anywhere)."""
+    (or need not be: a registry chosen explicitly may lie anywhere). `open_file`: os.open, unless a test has its
+    disk fail."""
 
     def __init__(
-        self, directory: Path, files: Files, clock: Clock, mounted: Callable[[Path], str] | None = None
+        self,
+        directory: Path,
+        files: Files,
+        clock: Clock,
+        mounted: Callable[[Path], str] | None = None,
+        open_file: Callable[..., int] = os.open,
     ) -> None:
         self.directory = directory
         self.nodes = directory / NODES
         self._files = files
         self._clock = clock
         self._mounted = mounted
+        self._open_file = open_file
 
     def read_all(self, cluster_arn: str | None, former: Reading | None = None) -> Reading:
         self._demand_mount()
@@ -105,7 +112,7 @@ class RegistryDirectory:
                         if before is not None and _unchanged(entry, before):
                             seen[name] = before
                         else:
-                            now = _read(directory, name, owner.st_uid, cluster_arn)
+                            now = self._read(directory, name, owner.st_uid, cluster_arn)
                             if now is not None:
                                 seen[name] = now
                     except FileNotFoundError:
@@ -160,6 +167,35 @@ class RegistryDirectory:
             raise Unavailable(f"{path} cannot be removed: {error.strerror or error}") from None
         return True
 
+    def _read(self, directory: int, name: str, owner: int, cluster_arn: str | None) -> Seen | None:
+        """What a file holds; None: a temporary file of somebody who is writing. Raises OSError."""
+        if not records.is_record_name(name):
+            if LEFTOVER.match(name):
+                return None
+            now = os.stat(name, dir_fd=directory, follow_symlinks=False)
+            return Seen(now.st_ino, now.st_mtime_ns, now.st_size, records.not_a_record(name))
+        try:
+            # NONBLOCK: a pipe by that name must not make us wait for a writer.
+            fd = self._open_file(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
+        except OSError as error:
+            if error.errno not in (errno.ELOOP, errno.ENXIO):
+                raise
+            now = os.stat(name, dir_fd=directory, follow_symlinks=False)
+            return Seen(now.st_ino, now.st_mtime_ns, now.st_size, _unusable(name, "is not a regular file"))
+        try:
+            now = os.fstat(fd)
+            found: Record | Issue
+            if not stat.S_ISREG(now.st_mode):
+                found = _unusable(name, "is not a regular file")
+            elif now.st_uid != owner:
+                found = _unusable(name, f"belongs to user {now.st_uid}, the directory to user {owner}")
+            else:
+                # A length that grows while we read is cut at the limit, which the parser then refuses.
+                found = records.parse(os.read(fd, MAX_BYTES + 1), name, cluster_arn)
+            return Seen(now.st_ino, now.st_mtime_ns, now.st_size, found)
+        finally:
+            os.close(fd)
+
     def _demand_mount(self) -> None:
         why = self._mounted(self.directory) if self._mounted else ""
         if why:
@@ -191,36 +227,6 @@ class RegistryDirectory:
 def _unchanged(entry: os.DirEntry[str], before: Seen) -> bool:
     now = entry.stat(follow_symlinks=False)
     return (now.st_ino, now.st_mtime_ns, now.st_size) == (before.inode, before.mtime_ns, before.size)
-
-
-def _read(directory: int, name: str, owner: int, cluster_arn: str | None) -> Seen | None:
-    """What a file holds; None: a temporary file of somebody who is writing. Raises OSError."""
-    if not records.is_record_name(name):
-        if LEFTOVER.match(name):
-            return None
-        now = os.stat(name, dir_fd=directory, follow_symlinks=False)
-        return Seen(now.st_ino, now.st_mtime_ns, now.st_size, records.not_a_record(name))
-    try:
-        # NONBLOCK: a pipe by that name must not make us wait for a writer.
-        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
-    except OSError as error:
-        if error.errno not in (errno.ELOOP, errno.ENXIO):
-            raise
-        now = os.stat(name, dir_fd=directory, follow_symlinks=False)
-        return Seen(now.st_ino, now.st_mtime_ns, now.st_size, _unusable(name, "is not a regular file"))
-    try:
-        now = os.fstat(fd)
-        found: Record | Issue
-        if not stat.S_ISREG(now.st_mode):
-            found = _unusable(name, "is not a regular file")
-        elif now.st_uid != owner:
-            found = _unusable(name, f"belongs to user {now.st_uid}, the directory to user {owner}")
-        else:
-            # A length that grows while we read is cut at the limit, which the parser then refuses.
-            found = records.parse(os.read(fd, MAX_BYTES + 1), name, cluster_arn)
-        return Seen(now.st_ino, now.st_mtime_ns, now.st_size, found)
-    finally:
-        os.close(fd)
 
 
 def _unusable(name: str, what: str) -> Issue:

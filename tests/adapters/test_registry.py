@@ -1,0 +1,389 @@
+from __future__ import annotations
+
+import errno
+import json
+import multiprocessing
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes import FakeClock
+from topology_plugin.adapters.files import Operations, RealFiles
+from topology_plugin.adapters.registry import Reading, RegistryDirectory, Unavailable
+from topology_plugin.core import records
+from topology_plugin.core.position import Position
+from topology_plugin.core.records import Record
+
+ARN = "arn:aws:sagemaker:us-west-2:111122223333:cluster/abc123def456"
+ROOT = os.geteuid() == 0
+
+
+def record(number: int = 1, **more: Any) -> Record:
+    position = Position(("nn-1", f"nn-2{number // 16}"))
+    return Record(ARN, f"i-0{number:016x}", f"worker-a-{number}", answers={"resource-config": position}, **more)
+
+
+class Faulty(Operations):
+    """Fails where `fault` says so; it is asked before each operation: (operation, path or None) → error or None."""
+
+    def __init__(self, fault: Callable[[str], int | None]) -> None:
+        self.fault = fault
+        self.done: list[str] = []
+
+    def _maybe(self, operation: str) -> None:
+        number = self.fault(operation)
+        self.done.append(operation)
+        if number is not None:
+            raise OSError(number, os.strerror(number))
+
+    def mkdir(self, path: Path, mode: int) -> None:
+        self._maybe("mkdir")
+        super().mkdir(path, mode)
+
+    def write(self, fd: int, data: memoryview) -> int:
+        self._maybe("write")
+        return super().write(fd, data[: max(1, len(data) // 2)])
+
+    def rename(self, source: Path, target: Path) -> None:
+        self._maybe("rename")
+        super().rename(source, target)
+
+    def pause(self, seconds: float) -> None:
+        """No time passes in tests."""
+
+
+def directory(
+    path: Path, clock: FakeClock | None = None, operations: Operations | None = None, **more: Any
+) -> RegistryDirectory:
+    return RegistryDirectory(path, RealFiles(operations), clock or FakeClock(), **more)
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> RegistryDirectory:
+    return directory(tmp_path / "registry" / "abc")
+
+
+def issues(reading: Reading) -> list[str]:
+    return [str(issue) for issue in reading.issues]
+
+
+def test_what_is_written_is_read(registry: RegistryDirectory) -> None:
+    for number in (3, 1, 2):
+        assert registry.write(record(number)) is True
+    reading = registry.read_all(ARN)
+    assert list(reading.records.values()) == [record(1), record(2), record(3)]
+    assert reading.issues == ()
+
+
+def test_the_same_facts_are_not_written_again(registry: RegistryDirectory) -> None:
+    registry.write(record())
+    path = registry.nodes / record().file_name
+    before = path.stat()
+    assert registry.write(record()) is False
+    assert path.stat() == before
+    assert registry.write(record(zone_id="usw2-az2")) is True
+    assert path.stat().st_ino != before.st_ino
+
+
+def test_directories_and_records_are_readable_by_all_whatever_the_umask(registry: RegistryDirectory) -> None:
+    former = os.umask(0o077)
+    try:
+        registry.write(record())
+    finally:
+        os.umask(former)
+    for path, mode in (
+        (registry.directory, 0o755),
+        (registry.nodes, 0o755),
+        (registry.nodes / record().file_name, 0o644),
+    ):
+        assert path.stat().st_mode & 0o777 == mode
+
+
+def test_a_missing_registry_is_not_an_empty_one(registry: RegistryDirectory) -> None:
+    with pytest.raises(Unavailable, match="no node has registered yet"):
+        registry.read_all(ARN)
+    registry.nodes.mkdir(parents=True)
+    assert registry.read_all(ARN).records == {}
+
+
+def test_a_file_in_the_directorys_place_is_not_an_empty_registry(registry: RegistryDirectory) -> None:
+    registry.directory.mkdir(parents=True)
+    registry.nodes.write_text("")
+    with pytest.raises(Unavailable, match="cannot be read"):
+        registry.read_all(ARN)
+    with pytest.raises(Unavailable):
+        registry.write(record(), patience=3600)
+
+
+def test_only_what_changed_is_read_again(registry: RegistryDirectory) -> None:
+    for number in range(1, 4):
+        registry.write(record(number))
+    first = registry.read_all(ARN)
+    second = registry.read_all(ARN, first)
+    assert second.changed is False
+    assert all(second.seen[name] is first.seen[name] for name in first.seen)
+    registry.write(record(2, zone_id="usw2-az1"))
+    (registry.nodes / record(3).file_name).unlink()
+    third = registry.read_all(ARN, second)
+    assert third.changed is True
+    assert list(third.records) == [record(1).instance_id, record(2).instance_id]
+    assert third.records[record(2).instance_id].zone_id == "usw2-az1"
+    assert third.seen[record(1).file_name] is first.seen[record(1).file_name]
+    assert third.seen[record(2).file_name] is not first.seen[record(2).file_name]
+
+
+def test_another_clusters_arn_reads_everything_anew(registry: RegistryDirectory) -> None:
+    registry.write(record())
+    first = registry.read_all(ARN)
+    other = registry.read_all(ARN.replace("abc", "xyz"), first)
+    assert other.records == {}
+    assert "belongs to another cluster" in issues(other)[0]
+
+
+def make_odd(nodes: Path) -> None:
+    """Everything in a registry that is no record: each must be one issue, and hang or break nothing."""
+    text = records.dump(record())
+    (nodes / "README").write_text("hello")
+    (nodes / "i-0link.json").symlink_to(nodes / record().file_name)
+    (nodes / "i-0dangling.json").symlink_to("/nowhere/at/all")
+    (nodes / "i-0directory.json").mkdir()
+    os.mkfifo(nodes / "i-0pipe.json")
+    (nodes / "i-0large.json").write_bytes(b" " * (64 * 1024) + text)
+    (nodes / "i-0cut.json").write_bytes(text[:50])
+    (nodes / "i-0empty.json").write_bytes(b"")
+    (nodes / "i-0copy.json").write_bytes(text)
+    os.close(os.open(os.fsencode(nodes) + b"/i-\xff\n.json", os.O_CREAT | os.O_WRONLY))
+    (nodes / f".{record().file_name}.hpt-ip-10-1-1-1-77-1").write_bytes(text[:20])
+
+
+def test_every_thing_that_is_no_record_is_named_once_and_costs_no_other(registry: RegistryDirectory) -> None:
+    registry.write(record())
+    make_odd(registry.nodes)
+    start = time.monotonic()
+    reading = registry.read_all(ARN)
+    assert time.monotonic() - start < 5  # the pipe has no writer
+    assert reading.records == {record().instance_id: record()}
+    expected = {
+        "README": "not named by an instance id",
+        "i-0link.json": "not a regular file",
+        "i-0dangling.json": "not a regular file",
+        "i-0directory.json": "not a regular file",
+        "i-0pipe.json": "not a regular file",
+        "i-0large.json": "larger than 65536 bytes",
+        "i-0cut.json": "not valid JSON",
+        "i-0empty.json": "is empty",
+        "i-0copy.json": "named by its own instance id",
+        "'i-\\udcff\\n.json'": "not named by an instance id",
+    }
+    assert {
+        i.where.removeprefix("nodes/"): words for i in reading.issues for words in expected.values() if words in i.what
+    } == expected
+    assert len(reading.issues) == len(expected)
+    assert all(text.isprintable() for text in issues(reading))
+    again = registry.read_all(ARN, reading)
+    assert again.issues == reading.issues
+    assert again.new_issues == ()
+    assert reading.new_issues == reading.issues
+
+
+@pytest.mark.skipif(not ROOT, reason="only root can give a file away")
+def test_a_record_of_another_user_is_not_taken(registry: RegistryDirectory) -> None:
+    registry.write(record())
+    path = registry.nodes / record().file_name
+    os.chown(path, 12345, 12345)
+    reading = registry.read_all(ARN)
+    assert reading.records == {}
+    assert "belongs to user 12345, the directory to user 0" in issues(reading)[0]
+    # The node that registers takes the name back, and not by writing into the other user's file.
+    assert registry.write(record()) is True
+    assert path.stat().st_uid == 0
+    assert registry.read_all(ARN, reading).records == {record().instance_id: record()}
+
+
+def test_a_link_in_the_records_place_is_replaced_not_followed(registry: RegistryDirectory, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_bytes(records.dump(record()))
+    registry.nodes.mkdir(parents=True)
+    path = registry.nodes / record().file_name
+    path.symlink_to(victim)
+    assert registry.write(record(zone_id="usw2-az1")) is True
+    assert not path.is_symlink()
+    assert victim.read_bytes() == records.dump(record())
+
+
+def test_a_registry_that_others_may_write_is_said(registry: RegistryDirectory) -> None:
+    registry.write(record())
+    registry.nodes.chmod(0o777)
+    reading = registry.read_all(ARN)
+    assert reading.records == {record().instance_id: record()}
+    assert "others than its owner may write here" in issues(reading)[0]
+
+
+# --- The shared file system's moods (BR-22, BR-25) ---
+
+
+def test_br_22_registering_waits_with_a_bound_until_the_file_system_is_there_and_writable(tmp_path: Path) -> None:
+    clock = FakeClock()
+    start = clock.monotonic()
+    mount = tmp_path / "fsx"
+    mount.mkdir()
+
+    def mounted(path: Path) -> str:
+        return "" if clock.monotonic() - start >= 20 else "no shared file system is mounted"
+
+    operations = Faulty(lambda op: errno.EIO if op == "write" and clock.monotonic() - start < 30 else None)
+    registry = directory(mount / "topology" / "abc", clock, operations, mounted=mounted)
+    assert registry.write(record(), patience=180) is True
+    assert 30 <= clock.monotonic() - start <= 36
+    assert max(clock.slept) <= 5
+    assert [path.name for path in registry.nodes.iterdir()] == [record().file_name]
+
+
+def test_br_22_nothing_is_ever_made_on_the_bare_mount_point(tmp_path: Path) -> None:
+    clock = FakeClock()
+    mount = tmp_path / "fsx"
+    mount.mkdir()
+    registry = directory(mount / "topology" / "abc", clock, mounted=lambda path: "no shared file system is mounted")
+    with pytest.raises(Unavailable, match="no shared file system is mounted"):
+        registry.write(record(), patience=180)
+    with pytest.raises(Unavailable, match="no shared file system is mounted"):
+        registry.read_all(ARN)
+    assert sum(clock.slept) == pytest.approx(180)
+    assert list(mount.iterdir()) == []
+
+
+def test_br_22_a_directory_that_exists_already_and_is_not_there_yet_is_tried_again(tmp_path: Path) -> None:
+    answers = iter([errno.EEXIST, errno.ENOENT, errno.ESTALE])
+    operations = Faulty(lambda op: next(answers, None) if op == "mkdir" else None)
+    clock = FakeClock()
+    registry = directory(tmp_path / "topology" / "abc", clock, operations)
+    assert registry.write(record(), patience=60) is True
+    assert len(clock.slept) == 3
+
+
+def _register(path: str, number: int, barrier: Any) -> None:
+    registry = RegistryDirectory(Path(path), RealFiles(), FakeClock())
+    barrier.wait()
+    registry.write(record(number), patience=30)
+
+
+def test_br_22_sixteen_nodes_at_the_same_moment_all_register(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    barrier = context.Barrier(16)
+    path = tmp_path / "topology" / "abc"
+    processes = [context.Process(target=_register, args=(str(path), number, barrier)) for number in range(16)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    assert [process.exitcode for process in processes] == [0] * 16
+    reading = directory(path).read_all(ARN)
+    assert sorted(reading.records) == sorted(record(number).instance_id for number in range(16))
+    assert reading.issues == ()
+    assert len(list((path / "nodes").iterdir())) == 16
+
+
+def test_br_25_a_busy_file_server_is_asked_again_without_being_noticed(tmp_path: Path) -> None:
+    answers = iter([errno.EAGAIN, errno.EAGAIN])
+    operations = Faulty(lambda op: next(answers, None) if op == "write" else None)
+    clock = FakeClock()
+    registry = directory(tmp_path / "abc", clock, operations)
+    assert registry.write(record()) is True
+    assert clock.slept == []
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_br_25_a_full_disk_leaves_the_old_record_no_rubbish_and_says_so_at_once(tmp_path: Path, number: int) -> None:
+    registry = directory(tmp_path / "abc")
+    registry.write(record())
+    before = (registry.nodes / record().file_name).read_bytes()
+    full = Faulty(lambda op: number if op == "write" and full.done.count("write") == 1 else None)
+    clock = FakeClock()
+    with pytest.raises(Unavailable, match=os.strerror(number)):
+        directory(tmp_path / "abc", clock, full).write(record(zone_id="usw2-az1"), patience=180)
+    assert clock.slept == []
+    assert [path.name for path in registry.nodes.iterdir()] == [record().file_name]
+    assert (registry.nodes / record().file_name).read_bytes() == before
+    assert registry.write(record(zone_id="usw2-az1")) is True
+
+
+@pytest.mark.parametrize("seconds", [-646, 646])
+def test_br_26_a_record_counts_whatever_the_file_servers_clock_says(registry: RegistryDirectory, seconds: int) -> None:
+    registry.write(record())
+    stamp = time.time() + seconds
+    os.utime(registry.nodes / record().file_name, (stamp, stamp))
+    reading = registry.read_all(ARN)
+    assert reading.records == {record().instance_id: record()}
+    assert reading.issues == ()
+
+
+def test_a_disk_fault_says_nothing_about_the_node(tmp_path: Path) -> None:
+    """A record that was read once, changed, and cannot be read now is as it was (no data is not "no nodes")."""
+    failing: set[str] = set()
+
+    def open_file(name: str, *arguments: Any, **more: Any) -> int:
+        if name in failing:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return os.open(name, *arguments, **more)
+
+    registry = directory(tmp_path / "abc", open_file=open_file)
+    registry.write(record(1))
+    registry.write(record(2))
+    first = registry.read_all(ARN)
+    failing.update(record(number).file_name for number in (1, 2, 3))
+    registry.write(record(2, zone_id="usw2-az1"))
+    registry.write(record(3))
+    second = registry.read_all(ARN, first)
+    assert second.records == {record(1).instance_id: record(1), record(2).instance_id: record(2)}
+    assert [issue.where for issue in second.issues] == [f"nodes/{record(n).file_name}" for n in (2, 3)]
+    failing.clear()
+    third = registry.read_all(ARN, second)
+    assert third.issues == ()
+    assert third.records[record(2).instance_id].zone_id == "usw2-az1"
+    assert len(third.records) == 3
+
+
+# --- Removing ---
+
+
+def test_a_record_is_removed_only_as_it_was_seen(registry: RegistryDirectory) -> None:
+    registry.write(record(1))
+    registry.write(record(2))
+    reading = registry.read_all(ARN)
+    registry.write(record(2, zone_id="usw2-az1"))  # it registered again meanwhile
+    assert registry.remove(reading, record(1).instance_id) is True
+    assert registry.remove(reading, record(1).instance_id) is False
+    assert registry.remove(reading, record(2).instance_id) is False
+    assert registry.remove(reading, record(3).instance_id) is False
+    assert list(registry.read_all(ARN).records) == [record(2).instance_id]
+
+
+# --- Size ---
+
+
+def test_a_large_registry_costs_little_more_than_opening_and_decoding_its_files(registry: RegistryDirectory) -> None:
+    registry.nodes.mkdir(parents=True)
+    for number in range(2048):
+        (registry.nodes / record(number).file_name).write_bytes(records.dump(record(number)))
+
+    def plain() -> None:
+        for path in registry.nodes.iterdir():
+            with path.open("rb") as file:
+                json.loads(file.read())
+
+    def seconds(call: Callable[[], Any]) -> float:
+        start = time.process_time()
+        call()
+        return time.process_time() - start
+
+    floor = min(seconds(plain) for _ in range(4))
+    cold = min(seconds(lambda: registry.read_all(ARN)) for _ in range(4))
+    reading = registry.read_all(ARN)
+    warm = min(seconds(lambda: registry.read_all(ARN, reading)) for _ in range(4))
+    assert len(reading.records) == 2048
+    assert cold < 2.5 * floor  # about as long as the plain loop, measured; relative, as the machine may be busy
+    assert warm < cold / 2
