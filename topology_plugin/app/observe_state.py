@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from topology_plugin.app.wiring import Wiring
-from topology_plugin.core.diff import Fact
+from topology_plugin.core.diff import Diff, Fact, between
+from topology_plugin.core.generation import Generation
 from topology_plugin.core.issues import InputError, Issue
 from topology_plugin.core.live import Live
 from topology_plugin.core.state import State
+from topology_plugin.core.topology import Configuration
 
 STATE_FILE = "state.json"
 
@@ -109,6 +111,46 @@ def facts_in_force(wiring: Wiring, state: State) -> dict[str, Fact]:
         except (OSError, ValueError, AttributeError):
             continue
     return {}
+
+
+@dataclass(frozen=True)
+class Past:
+    """A generation and what it changed. `diff` None: it is the first one kept, or cannot be read (`readable`)."""
+
+    number: int
+    time: float | None
+    by: str
+    diff: Diff | None
+    readable: bool = True
+
+
+def recent_generations(wiring: Wiring, state: State, most: int = 6) -> list[Past]:
+    """The newest generations, newest first. [] where none can be read. Reasons in their diffs are of today's facts."""
+    try:
+        finished = wiring.doors().generations.finished()[-most - 1 :]
+    except (OSError, InputError):
+        return []
+    made: list[Past] = []
+    former: Configuration | None = None
+    for kept in finished:
+        now = _configuration(kept)
+        diff = between(state, former, now) if now is not None and former is not None else None
+        time = kept.meta.get("time")
+        stamp = float(time) if isinstance(time, (int, float)) else None
+        made.append(Past(kept.number, stamp, str(kept.meta.get("by", "")), diff, now is not None))
+        former = now
+    return made[::-1][:most]
+
+
+def _configuration(kept: Generation) -> Configuration | None:
+    from topology_plugin.core import topology_conf, topology_yaml
+
+    try:
+        if kept.topology_yaml is not None:
+            return Configuration(topology_yaml.parse(kept.topology_yaml).topologies, kept.words)
+        return Configuration((topology_conf.parse((kept.topology_conf or b"").decode(errors="replace")),), {})
+    except InputError:
+        return None
 
 
 def load_live(wiring: Wiring) -> Live | None:

@@ -1,15 +1,25 @@
-"""`show`: the topology as a tree, a table or JSON."""
+"""`show`: the topology as a tree, a table, JSON, Mermaid, SVG or a page."""
 
 from __future__ import annotations
 
+import sys
+from typing import TYPE_CHECKING
+
 import click
 
-from topology_plugin.app.observe_state import load_live, see
+from topology_plugin.app.observe_state import facts_in_force, load_live, recent_generations, see
 from topology_plugin.cli.main import Door
 from topology_plugin.cli.terminal import put, put_json, say
+from topology_plugin.core.issues import InputError, Issue
 from topology_plugin.views.scene import arrange
 
-FORMATS = ("tree", "table", "json")
+if TYPE_CHECKING:
+    from topology_plugin.app.observe_state import Past, Seen
+    from topology_plugin.app.wiring import Wiring
+    from topology_plugin.views.page import GenerationNote
+    from topology_plugin.views.scene import Scene
+
+FORMATS = ("tree", "table", "json", "mermaid", "svg", "html")
 
 
 @click.command()
@@ -26,6 +36,7 @@ def show(door: Door, partition: str | None, form: str, desired: bool, given: str
       hyperpod-topology show
       hyperpod-topology show train --desired
       hyperpod-topology show -o table | grep unplaced
+      hyperpod-topology show -o html > topology.html
       kubectl get nodes -o json | hyperpod-topology show --from -
     """
     wiring = door.wiring()
@@ -48,3 +59,38 @@ def show(door: Door, partition: str | None, form: str, desired: bool, given: str
         from topology_plugin.views.text import tree
 
         put(tree(scene))
+    else:
+        click.echo(_drawn(form, wiring, seen, scene, given), nl=False)
+
+
+def _drawn(form: str, wiring: Wiring, seen: Seen, scene: Scene, given: str | None) -> str:
+    if form == "mermaid":
+        from topology_plugin.views.mermaid import chart
+
+        return chart(scene)
+    if form == "svg":
+        from topology_plugin.views.svg import picture
+
+        return picture(scene)
+    from topology_plugin.core.diff import compare
+    from topology_plugin.views.page import page
+    from topology_plugin.views.words import told
+
+    if sys.stdout.isatty():
+        raise InputError(Issue("-o html", "a page is for a browser, not for a terminal", "write it to a file: > FILE"))
+    state = seen.state
+    jobs = scene.live.jobs if scene.live else ()
+    change = compare(state, jobs, {} if given else facts_in_force(wiring, state)) if state.in_force else None
+    pending = [str(row) for row in told(change, state)] if change is not None and change.pending else []
+    generations = [] if given else [_note(past) for past in recent_generations(wiring, state)]
+    return page(scene, generations=generations, pending=pending, origin=seen.origin)
+
+
+def _note(past: Past) -> GenerationNote:
+    from topology_plugin.views.page import GenerationNote
+    from topology_plugin.views.words import brief
+
+    if past.diff is not None:
+        return GenerationNote(past.number, past.time, past.by, brief(past.diff))
+    why = "the first one that is kept" if past.readable else "it cannot be read"
+    return GenerationNote(past.number, past.time, past.by, (why,))

@@ -59,7 +59,7 @@ def _header(scene: Scene) -> Iterator[Line]:
 
 
 def _view(scene: Scene, view: View) -> Iterator[Line]:
-    counts = [_count(len(view.nodes), "node")]
+    counts = [counted(len(view.nodes), "node")]
     if view.unplaced:
         counts.append(f"{len(view.unplaced)} unplaced")
     if scene.live is not None:
@@ -190,5 +190,5 @@ def _rows_of_nodes(scene: Scene) -> Iterator[tuple[str, ...]]:
         )
 
 
-def _count(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" + ("" if number == 1 else "s")

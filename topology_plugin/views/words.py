@@ -19,6 +19,22 @@ def told(diff: Diff, state: State) -> list[Line]:
     return [line((_summary(diff, state), "title")), *_partitions(diff), *_nodes(diff), *_rest(diff)]
 
 
+def brief(diff: Diff, most: int = 12) -> tuple[str, ...]:
+    """The same without reasons, for a list of generations: those of the past are no longer known. Names stay whole."""
+    lines = [
+        f"partition {c.partition}: {c.before[0] if c.before else 'nothing'} → {c.after[0] if c.after else 'nothing'}"
+        for c in diff.partitions
+    ]
+    groups: dict[tuple[str, str], list[str]] = {}
+    for change in diff.nodes:
+        groups.setdefault((change.verb, change.topology), []).append(change.node)
+    lines += [f"{fold(nodes)} {_verb(verb, len(nodes)).split()[1]} ({name})" for (verb, name), nodes in groups.items()]
+    lines += [str(row) for row in _rest(Diff(blocks=diff.blocks, other=diff.other))]
+    if len(lines) > most:
+        lines = [*lines[: most - 1], f"and {len(lines) - most + 1} more changes"]
+    return tuple(lines) or ("nothing that concerns a node",)
+
+
 def document(diff: Diff, state: State) -> dict[str, Any]:
     """`diff -o json`: stable keys. `before`/`after` of a node: names from the root to the leaf, or [block], or null."""
     return {
