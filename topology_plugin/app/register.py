@@ -99,6 +99,10 @@ class Registrar:
             ) from None
         return Registration(record, known.how, written, tuple(notes))
 
+    def identify(self) -> Known:
+        """This node in its resource_config, found within the timeout. Raises InputError and PassError as `register`."""
+        return self._find(self.clock.monotonic() + self.timeout)
+
     def _find(self, until: float) -> Known:
         """Asks until someone names an instance that resource_config lists; the file is read anew each time, as it may
         not list this node yet."""
