@@ -11,7 +11,7 @@ from topology_plugin.core.slurm_conf import SlurmConf, parse
 from topology_plugin.core.slurm_conf_lines import logical_lines, offsets_of, pairs_of, words_of
 
 MAIN = "/opt/slurm/etc/slurm.conf"
-NODES = "NodeName=n[1-4] State=CLOUD Feature=f1,f2\nNodeName=m1\n"
+NODES = "NodeName=n[1-4] State=CLOUD Feature=f1,f2\nNodeName=m1 State=CLOUD\n"
 
 
 def conf_of(text: str, **included: str) -> SlurmConf:
