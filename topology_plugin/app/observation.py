@@ -54,13 +54,15 @@ class Documented:
 
 @dataclass(frozen=True)
 class Observation:
-    """One look. `loaded`: slurmctld's nodes as JSON, None if it does not answer."""
+    """One look. `loaded`: slurmctld's nodes as JSON, None if it does not answer; `open_answers`: an API was throttled
+    or does not know an instance yet, and is to be asked again."""
 
     documents: Documented
     inventory: Inventory
     memory: Memory
     loaded: list[dict[str, Any]] | None
     notes: tuple[str, ...] = ()
+    open_answers: bool = False
 
     @property
     def blind(self) -> bool:
@@ -158,7 +160,8 @@ class Observer:
                 inventory, known = stock(conf, loaded or [], sources, memory)
         notes = [f"{source}: {api.problem}" for source, api in sources.answers.items() if api.problem]
         inventory = replace(inventory, issues=(*documents.issues, *inventory.issues))
-        return Observation(documents, inventory, known, loaded, tuple(notes))
+        pending = any(api.pending for api in sources.answers.values())
+        return Observation(documents, inventory, known, loaded, tuple(notes), pending)
 
     def _document(self, name: str, path: Path, read: Callable[[], T | None], issues: list[Issue]) -> T | None:
         cached = self._cached.setdefault(name, Cached(path, read))
@@ -233,4 +236,5 @@ def _joined(before: ApiAnswers, now: ApiAnswers, ids: Sequence[str]) -> ApiAnswe
         both(before.ultraserver_types, now.ultraserver_types),
         dict(now.silent),
         now.problem,
+        now.pending,
     )

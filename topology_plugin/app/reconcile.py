@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from topology_plugin import __version__
@@ -63,13 +64,14 @@ class Thought:
 
 @dataclass(frozen=True)
 class Outcome:
-    """`state` as recorded; `plan`: what was done, or would be."""
+    """`state` as recorded; `plan`: what was done, or would be; `open_answers`: an API still owes some."""
 
     state: State
     plan: Plan
     diff: Diff
     applied: Applied | None = None
     notes: tuple[str, ...] = ()
+    open_answers: bool = False
 
 
 @dataclass
@@ -77,9 +79,18 @@ class Reconciler:
     """Passes over one cluster. Keeps what it read, so that the next look reads only what changed."""
 
     wiring: Wiring
-    doors: Doors
+    new_doors: Callable[[], Doors]
     observer: Observer
     say: Callable[[str], None] = field(default=lambda sentence: None)
+    conf_files: tuple[str, ...] = ()
+    _now: Doors | None = None
+
+    @property
+    def doors(self) -> Doors:
+        """Of the pass under way, or of the last one."""
+        if self._now is None:
+            self._now = self.new_doors()
+        return self._now
 
     def run(self, wish: Wish) -> Outcome:
         """One pass under the lock. Raises InputError for inputs that cannot be used, PassError when the former state
@@ -97,8 +108,9 @@ class Reconciler:
 
     def think(self, wish: Wish) -> Thought:
         """Everything up to acting; writes nothing."""
-        doors = self.doors
+        doors = self._now = self.new_doors()
         disk = doors.live.disk()
+        self.conf_files = tuple(file.path for file in disk.conf.files)
         former = self._former()
         current = doors.generations.current()
         loaded = None if wish.offline else doors.slurm.nodes()
@@ -125,6 +137,18 @@ class Reconciler:
         jobs = () if wish.offline or not plan else Live.parse((), doors.slurm.jobs()).jobs
         diff = compare(state, jobs)
         return Thought(disk, observation, state, wanted, plan, generation, diff, tuple(notes))
+
+    def slurm_files(self) -> dict[str, Path]:
+        """The files that passes write, whether they exist or not: name → path. slurm.conf's Includes as of the last
+        look."""
+        live = self.doors.live
+        paths = {name: live.path(name) for name in ("topology.yaml", "topology.conf")}
+        conf = self.conf_files or (live.conf,)
+        return {**paths, **{path: live.where(path) for path in conf}}
+
+    def shared_directory(self) -> Path | None:
+        """The registry, as of the last look."""
+        return self.doors.generations.registry
 
     # --- thinking ---
 
@@ -246,6 +270,9 @@ class Reconciler:
 
     def _act(self, thought: Thought, wish: Wish) -> Outcome:
         doors, state = self.doors, thought.state
+        counted = replace(state.counters, agent_reverts=ownership.note_reverts(doors, thought.disk))
+        state = replace(state, counters=counted)
+        thought = replace(thought, state=state)
         if not state.owner.writes:
             return self._recorded(thought, "observed", state.owner.reason)
         if not thought.plan:
@@ -306,7 +333,8 @@ class Reconciler:
             last_success=now if good else state.counters.last_success,
         )
         state = replace(state, last=PassResult(result, reason, time=now), counters=counters)
-        return Outcome(state, thought.plan, thought.diff, notes=(*thought.notes, *self._save(state)))
+        notes = (*thought.notes, *self._save(state))
+        return Outcome(state, thought.plan, thought.diff, notes=notes, open_answers=thought.observation.open_answers)
 
     def _record_failure(self, thought: Thought, failed: ApplyFailed) -> None:
         now = self.wiring.clock.now()

@@ -17,12 +17,14 @@ from topology_plugin.core.issues import InputError, Issue
 from topology_plugin.core.settings import Settings, from_environment, layered
 
 if TYPE_CHECKING:
+    from topology_plugin.adapters.controller import Controller
     from topology_plugin.adapters.documents import Documents
     from topology_plugin.adapters.imds import Imds
     from topology_plugin.adapters.registry import Registry
     from topology_plugin.app.apply import Doors
     from topology_plugin.app.reconcile import Reconciler, Thought
     from topology_plugin.app.register import Registrar
+    from topology_plugin.app.watch import Watch
     from topology_plugin.core.disk import Disk
     from topology_plugin.core.state import State
     from topology_plugin.core.topology import Configuration
@@ -42,6 +44,9 @@ class Wiring:
     settings: Settings
     environment: Mapping[str, str]
     metrics: Callable[[State], None] = field(default=lambda state: None)
+    clock: Clock = field(default_factory=SystemClock)
+    given_slurm: Slurm | None = None
+    given_controller: Controller | None = None
 
     @classmethod
     def of(cls, root: str | None, flags: Mapping[str, Any], environment: Mapping[str, str]) -> Wiring:
@@ -65,10 +70,6 @@ class Wiring:
         return Path(value) if self.settings.explicit(name) else self.root.path(value)
 
     @cached_property
-    def clock(self) -> Clock:
-        return SystemClock()
-
-    @cached_property
     def slurm_conf(self) -> Path:
         """slurm.conf through every link: what is written is the real file (multi-head: a shared directory)."""
         if self.settings.slurm_conf is None and self.environment.get("SLURM_CONF"):
@@ -89,6 +90,8 @@ class Wiring:
 
     @cached_property
     def slurm(self) -> Slurm:
+        if self.given_slurm is not None:
+            return self.given_slurm
         return SlurmCommands(self.slurm_bin or self.root.path(DEFAULT_SLURM_BIN), self.slurm_conf, self.environment)
 
     @cached_property
@@ -150,11 +153,15 @@ class Wiring:
         return Documents(self.resource_config, self.provisioning_parameters, self.cluster_agent)
 
     def cluster_arn(self) -> str | None:
-        """The ARN in resource_config.json; None if it cannot be read."""
-        try:
-            return self.documents.resource_config().cluster_arn
-        except InputError:
-            return None
+        """The ARN in resource_config.json; None if it cannot be read. A machine never changes its cluster."""
+        found: str | None = self.__dict__.get("_arn")
+        if found is None:
+            try:
+                found = self.documents.resource_config().cluster_arn
+            except InputError:
+                return None
+            self.__dict__["_arn"] = found
+        return found
 
     def doors(self, say: Callable[[str], None] | None = None) -> Doors:
         """Everything that a pass writes through."""
@@ -173,7 +180,8 @@ class Wiring:
         except InputError:
             registry = None
         generations = Generations(files, registry, self.state_dir, self.settings.generations_keep, arn)
-        controller = SlurmctldProcess(self.slurm_conf, standard=self.named_slurm_conf == DEFAULT_SLURM_CONF)
+        standard = self.named_slurm_conf == DEFAULT_SLURM_CONF
+        controller = self.given_controller or SlurmctldProcess(self.slurm_conf, standard)
         classic = support(self.slurm.version(), {}).classic
         return Doors(
             live,
@@ -219,7 +227,26 @@ class Wiring:
 
         places = Places(self.resource_config, self.provisioning_parameters, self.cluster_agent)
         observer = Observer(self.documents, places, self.registry_door, {}, self.settings, self.clock)
-        return Reconciler(self, self.doors(say), observer, say or (lambda sentence: None))
+        return Reconciler(self, lambda: self.doors(say), observer, say or (lambda sentence: None))
+
+    def watcher(self, say: Callable[[str], None] | None = None) -> Watch:
+        from topology_plugin.adapters.signs import Signs
+        from topology_plugin.app.watch import Watch
+
+        reconciler = self.reconciler(say)
+        places = {
+            "resource_config": self.resource_config,
+            "provisioning_parameters": self.provisioning_parameters,
+            "cluster_agent": self.cluster_agent,
+        }
+        return Watch(
+            reconciler,
+            Signs(lambda: {**reconciler.slurm_files(), **places}, reconciler.shared_directory),
+            self.settings,
+            self.clock,
+            lambda: frozenset(reconciler.slurm_files()),
+            say or (lambda sentence: None),
+        )
 
     def check(self, disk: Disk) -> list[Issue]:
         """What slurmctld would die of if it started from these files."""

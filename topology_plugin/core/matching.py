@@ -29,13 +29,15 @@ class SlurmNode:
 
 @dataclass(frozen=True)
 class ApiAnswers:
-    """What one API said of instances: id → position, zone id, UltraServer type; `silent`: id → why it said nothing."""
+    """What one API said of instances: id → position, zone id, UltraServer type; `silent`: id → why it said nothing;
+    `pending`: ids to ask for again (throttled, or too young to be known); `problem`: why it told nothing at all."""
 
     positions: Mapping[str, Position] = field(default_factory=dict)
     zones: Mapping[str, str] = field(default_factory=dict)
     ultraserver_types: Mapping[str, str] = field(default_factory=dict)
     silent: Mapping[str, str] = field(default_factory=dict)
     problem: str | None = None
+    pending: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
