@@ -36,7 +36,7 @@ class Generations:
     ) -> None:
         self.files = files
         self.registry = registry
-        self.state_dir = state_dir
+        self.registry, self.state_dir = registry, state_dir
         self.limit = keep
         self.cluster_arn = cluster_arn
         self.issues: list[Issue] = []

@@ -1,13 +1,16 @@
-"""Whose the topology of this cluster is."""
+"""Whose the topology of this cluster is: the facts for the rule, and the notes that outlive a pass."""
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
-from topology_plugin.adapters.generations import OWNERSHIP
+from topology_plugin.adapters.files import FileError
+from topology_plugin.adapters.generations import HOLD, OWNERSHIP
 from topology_plugin.app.apply import Doors
 from topology_plugin.core.cluster_agent import ClusterAgent
 from topology_plugin.core.disk import Disk
+from topology_plugin.core.ownership import Facts, OwnershipNote, foreign, judge
 from topology_plugin.core.state import Owner
 
 if TYPE_CHECKING:
@@ -15,14 +18,65 @@ if TYPE_CHECKING:
 
 
 def owner(wiring: Wiring, doors: Doors, disk: Disk, agent: ClusterAgent | None, *, adopt: bool) -> Owner:
-    if wiring.settings.mode in ("observe", "off"):
-        return Owner("nobody", f"mode is {wiring.settings.mode} ({wiring.settings.origin('mode')})", writes=False)
-    return Owner("us", "", writes=True)
+    """Writes nothing. `agent` None: its file is not there or cannot be read."""
+    stands, is_file = foreign(disk, doors.generations, doors.classic)
+    settings = wiring.settings
+    return judge(
+        Facts(
+            settings.mode,
+            settings.origin("mode"),
+            agent.enable_topology if agent is not None else None,
+            not doors.check(disk),
+            stands,
+            is_file,
+            _looked(doors, disk),
+            adopt,
+        )
+    )
+
+
+def note_reverts(doors: Doors, disk: Disk) -> int:
+    """Remember it if somebody undid what we had put in force, once for each time; how often that was in all."""
+    before, now = _note(doors), _looked(doors, disk)
+    if now != before:
+        with contextlib.suppress(FileError):  # a full disk is said elsewhere; a count is not worth a pass
+            doors.generations.save_note(OWNERSHIP, now.to_json())
+    return now.total
 
 
 def adopted(doors: Doors) -> bool:
-    return bool((doors.generations.note(OWNERSHIP) or {}).get("adopted"))
+    return _note(doors).adopted
 
 
 def adopt(doors: Doors) -> None:
-    doors.generations.save_note(OWNERSHIP, {**(doors.generations.note(OWNERSHIP) or {}), "adopted": True})
+    """From now on what others leave is taken over."""
+    doors.generations.save_note(OWNERSHIP, {**_note(doors).to_json(), "adopted": True})
+
+
+def hold(doors: Doors, reason: str) -> None:
+    """Until `resume`, passes only add joiners as unplaced. hold.json: its presence is the hold."""
+    doors.generations.save_note(HOLD, {"reason": reason, "time": doors.clock.now()})
+
+
+def resume(doors: Doors) -> tuple[str, ...]:
+    """End a hold and a standing back; what was ended, a sentence each."""
+    ended: list[str] = []
+    if doors.generations.note(HOLD) is not None:
+        doors.generations.remove_note(HOLD)
+        ended.append("the hold is over")
+    note = _note(doors)
+    if note.stood_back or note.reverts:
+        doors.generations.save_note(OWNERSHIP, note.resumed().to_json())
+    if note.stood_back:
+        ended.append("no longer standing back")
+    return tuple(ended)
+
+
+def _note(doors: Doors) -> OwnershipNote:
+    return OwnershipNote.from_json(doors.generations.note(OWNERSHIP))
+
+
+def _looked(doors: Doors, disk: Disk) -> OwnershipNote:
+    if doors.generations.begun() is not None:
+        return _note(doors)  # a killed pass left the files halfway: nobody undid anything
+    return _note(doors).looked(disk, doors.generations.current(), doors.clock.now(), doors.classic)
