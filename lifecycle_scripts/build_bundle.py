@@ -247,9 +247,7 @@ def _download(lock: Path, into: Path) -> None:
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes"]
     command += ["--only-binary=:all:", "--python-version=3.10", "--implementation=cp", "--abi=cp310", "--abi=none"]
     command += [f"--platform={platform}" for platform in platforms]
-    ended = subprocess.run(
-        [*command, "-d", str(into), "-r", str(lock)], capture_output=True, text=True, check=False
-    )
+    ended = subprocess.run([*command, "-d", str(into), "-r", str(lock)], capture_output=True, text=True, check=False)
     if ended.returncode:
         reason = (ended.stderr.strip() or "pip gave no reason").splitlines()[-1]
         raise BuildError(f"pip could not download the wheels of {lock.name}: {reason}")

@@ -30,8 +30,8 @@ COMMANDS = {
     "hyperpod-topology": "from topology_plugin.cli.main import main",
     "hyperpod-topology-setup": "from node_setup.main import main",
 }
-# Compiled before the switch, so that the hook starts fast from the first time on; the rest follows in the background.
-COMPILED_FIRST = ("topology_plugin", "node_setup", "click", "yaml")
+# Compiled before the switch: the hook starts fast from the first time on, and users cannot write bytecode themselves.
+COMPILED = ("topology_plugin", "node_setup", "click", "yaml", "rich")
 LOCK_SECONDS = 60.0
 
 # -I -S: neither PYTHON* variables nor anything installed on the node can change what runs.
@@ -79,6 +79,7 @@ def main(arguments: list[str] | None = None) -> int:
     if len(given) < 1 or given[0] not in WAYS:
         print(f"usage: install.py {' | '.join(WAYS)}", file=sys.stderr)
         return 2
+    os.umask(0o022)  # users read what is installed, whatever the caller's umask is
     root = node_root(os.environ)
     log = Log(root, also_file=given[0] != "stock")
     source = Path(__file__).resolve().parent
@@ -109,7 +110,6 @@ def install(source: Path, root: Path, python: str, log: Callable[[str], None]) -
     manifest = checked_manifest(source)
     home = root / HOME
     home.mkdir(parents=True, exist_ok=True)
-    home.chmod(0o755)
     with locked(home / ".lock"):
         for leftover in home.glob(".new-*"):
             shutil.rmtree(leftover, ignore_errors=True)
@@ -161,11 +161,10 @@ def unpack(archive: Path, installed: Mapping[str, str], home: Path, target: Path
         (fresh / "bin").mkdir()
         for name, main_line in COMMANDS.items():
             (fresh / "bin" / name).write_text(COMMAND.format(python=python, main=main_line), encoding="utf-8")
-        for place in [fresh, *fresh.rglob("*")]:  # whatever the umask is
-            place.chmod(0o755 if place.is_dir() or place.parent.name == "bin" else 0o644)
+            (fresh / "bin" / name).chmod(0o755)
         if not intact(fresh, installed, python):
             raise InstallError(f"what was unpacked in {home} is not what was packed: is the disk full?")
-        for package in COMPILED_FIRST:
+        for package in COMPILED:
             compileall.compile_dir(fresh / "lib" / package, ddir=f"/{HOME}/{target.name}/lib/{package}", quiet=2)
         former = home / f".new-former-{os.getpid()}"
         if target.exists():  # there, but not intact: nothing that works is lost

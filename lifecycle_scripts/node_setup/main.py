@@ -1,0 +1,81 @@
+"""Second stage on a node, and what units call later: `hyperpod-topology-setup`.
+
+on-create | stock | on-init-complete   set this node up (called by the first stage)
+register                               the hook with a time limit that holds (systemd unit)
+guard                                  the guard with a time limit that holds (before slurmctld starts); exit 0
+uninstall [--force]                    take everything of ours out of this node
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+
+from node_setup.install import HOME, LOG, WAYS, Log, node_root
+from node_setup.processes import Background, Systemd, our_command
+from node_setup.setup import Setup
+from node_setup.uninstall import uninstall
+from node_setup.units import Units
+
+GUARD_SECONDS = 25.0
+# What register may take beyond its own limit before it counts as hung.
+REGISTER_GRACE_SECONDS = 15.0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="hyperpod-topology-setup", description="Set up, guard, uninstall a node.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    for way in WAYS:
+        command = commands.add_parser(way, help="set this node up, as the lifecycle script does")
+        command.add_argument("--bundle", type=Path, help="where the bundle was unpacked (its settings and parameters)")
+        command.add_argument("--install-failed", action="store_true", help=argparse.SUPPRESS)
+        command.add_argument("--role", choices=("controller", "login", "compute"), help="instead of finding out")
+    commands.add_parser("register", help="register within the time limit, whatever the file system does")
+    commands.add_parser("guard", help="make what is on disk startable, or leave it; ends in time, exit code 0")
+    removal = commands.add_parser("uninstall", help="take everything of ours out of this node")
+    removal.add_argument("--force", action="store_true", help="also if Slurm's configuration cannot be cleaned")
+    options = parser.parse_args(arguments)
+
+    root = node_root(os.environ)
+    version = Path(__file__).resolve().parents[2]
+    if options.command == "register":
+        return register(version)
+    if options.command == "guard":
+        return guard(version)
+    log = Log(root, also_file=options.command != "stock")
+    systemd = Systemd(root, log)
+    units = Units(root, version, systemd, log)
+    if options.command == "uninstall":
+        return uninstall(root, version, units, log, force=options.force)
+    setup = Setup(root, version, options.bundle, units, systemd, log, os.environ)
+    return setup.run(options.command, options.role, options.install_failed)
+
+
+def register(version: Path) -> int:
+    """For the unit: register's exit code, or 1 if it hangs."""
+    from topology_plugin.app.wiring import Wiring
+
+    root = node_root(os.environ)
+    seconds = Wiring.of(str(root), {}, os.environ).settings.register_timeout_seconds + REGISTER_GRACE_SECONDS
+    started = time.monotonic()
+    code = Background(our_command(version, "register"), sys.stdout).wait(seconds)
+    if code is None:
+        print(f"register hangs after {time.monotonic() - started:.0f} s and is left: is the shared filesystem there?")
+        return 1
+    return code
+
+
+def guard(version: Path) -> int:
+    code = Background(our_command(version, "guard"), sys.stdout).wait(GUARD_SECONDS)
+    if code is None:
+        print(f"guard hangs after {GUARD_SECONDS:.0f} s and is left; slurmctld starts from what is on disk")
+    return 0
+
+
+__all__ = ["HOME", "LOG", "main"]
+
+if __name__ == "__main__":
+    sys.exit(main())
