@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from topology_plugin.core.instances import INSTANCE_ID, IPV4, Findings, Instance, Machines
-from topology_plugin.core.inventory import Role
 from topology_plugin.core.issues import InputError, Issue
 from topology_plugin.core.json_document import MAX_TEXT, json_object, shown
+
+if TYPE_CHECKING:  # `register` must start fast, and needs no inventory
+    from topology_plugin.core.inventory import Role
 
 FILE = "resource_config.json"
 CLUSTER_ARN = re.compile(r"arn:[A-Za-z0-9-]+:sagemaker:[A-Za-z0-9:-]*:cluster/[A-Za-z0-9][A-Za-z0-9-]*\Z")
