@@ -13,7 +13,7 @@ from topology_plugin.core.ownership import Facts, OwnershipNote, foreign, judge,
 
 FOREIGN = ("a topology.yaml that is not ours is there",)
 FACTS = Facts("auto", "default", None, healthy=True)
-FILE = FILE
+FILE = replace(FACTS, foreign=FOREIGN, foreign_file=True)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +36,12 @@ class Generations:
         self, files: Files, registry: Path | None, state_dir: Path, keep: int = 20, cluster_arn: str | None = None
     ) -> None:
         self.files = files
-        self.registry = registry
         self.registry, self.state_dir = registry, state_dir
         self.limit = keep
         self.cluster_arn = cluster_arn
         self.issues: list[Issue] = []
         self._known: list[Generation] | None = None
+        self._current: Generation | None = None
 
     @property
     def bases(self) -> tuple[Path, ...]:
@@ -53,14 +54,17 @@ class Generations:
     def all(self) -> list[Generation]:
         """Ascending, one of each number; where registry and state_dir differ, the registry's. `facts` are empty."""
         found: dict[int, Generation] = {}
-        for generation in reversed(self.everything()):
-            found[generation.number] = generation
+        for generation in self.everything():
+            known = found.setdefault(generation.number, generation)
+            if generation.finished and not known.finished and generation.same_content(known):
+                found[generation.number] = generation  # one place could not be told
         return [found[number] for number in sorted(found)]
 
     def everything(self) -> list[Generation]:
         """Every complete generation, first those in the registry, then state_dir's; `issues`: what was left out."""
         if self._known is None:
             self.issues = []
+            self._current = None
             self._known = [generation for base in self.bases for generation in self._load(base)]
         return self._known
 
@@ -68,11 +72,16 @@ class Generations:
         return [generation for generation in self.all() if generation.finished]
 
     def current(self) -> Generation | None:
-        """The generation last put in force and read back: the highest finished one.
+        """The generation last put in force and read back, with its facts: the highest finished one.
 
         A `current` that names a damaged one, or that one side did not get, does not count.
         """
-        return next(reversed(self.finished()), None)
+        newest = next(reversed(self.finished()), None)
+        if newest is None:
+            return None
+        if self._current is None or self._current.number != newest.number:
+            self._current = self.get(newest.number) or newest
+        return self._current
 
     def begun(self) -> Generation | None:
         """A generation newer than the current one that was kept but not finished: a killed or failed pass."""
@@ -83,10 +92,13 @@ class Generations:
         """The generation with its facts."""
         if not any(generation.number == number for generation in self.all()):
             return None
+        known = next(generation for generation in self.all() if generation.number == number)
         for base in self.bases:
             with contextlib.suppress(InputError, OSError):
-                return self._read(base / GENERATIONS / str(number), with_facts=True)
-        return None
+                found = self._read(base / GENERATIONS / str(number), with_facts=True)
+                if found.same_content(known):
+                    return replace(found, finished=known.finished)
+        return known
 
     def next_number(self) -> int:
         """Above every number that was ever used, damaged ones too."""
@@ -106,6 +118,8 @@ class Generations:
         stamp = json.dumps({"time": time}).encode() + b"\n"
         failed: FileError | None = None
         for base in self.bases:
+            if not (base / GENERATIONS / str(number)).is_dir():
+                continue  # the registry came into being only now
             try:
                 self.files.write(base / GENERATIONS / str(number) / FINISHED, stamp)
                 self.files.write(base / GENERATIONS / CURRENT, f"{number}\n".encode())

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from topology_plugin.adapters.clock import Clock
 from topology_plugin.adapters.controller import Controller, LogMark
@@ -139,12 +140,21 @@ class _Run:
             raise AssertionError(f"the plan keeps generation {number}, which was not given")
         known = self.doors.generations.begun()
         passing = known.passing if known is not None and known.number == number else ()
-        self.generation = replace(self.generation, passing=(*passing, *_passing(self.plan)))
+        self.generation = replace(self.generation, passing=(*passing, *_passing(self.plan)), meta=self._meta())
         self.kept = number
         try:
             self.doors.generations.keep(self.generation)
         except FileError as error:
             raise _Failed("keep", f"generation {number} cannot be kept: {error.strerror}") from None
+
+    def _meta(self) -> dict[str, Any]:
+        """With the value that TopologyPlugin had before us (None: no line), for the day we are uninstalled."""
+        meta = dict(self.generation.meta) if self.generation else {}
+        if self.doors.classic:
+            current = self.doors.generations.current()
+            known = current.meta if current is not None else {}
+            meta["plugin_before"] = known.get("plugin_before", self.before.plugin)
+        return meta
 
     def _remember_passing(self, back: Plan) -> None:
         """A kill on the way back must not leave a text that nobody knows as ours."""

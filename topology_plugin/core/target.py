@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from topology_plugin.core import topology_conf, topology_yaml
 from topology_plugin.core.disk import DEFAULT_LINE, Disk
 from topology_plugin.core.generation import Generation
-from topology_plugin.core.plan import NO_LINE, NO_PLUGIN, Target, needs_conf
+from topology_plugin.core.plan import NO_PLUGIN, Target, needs_conf
 from topology_plugin.core.topology import FLAT_ONLY, Configuration
 
 
@@ -62,14 +63,21 @@ def flat(disk: Disk, classic: bool = False) -> Target:
     return Target(text, disk.topology_conf, no_words, configuration=FLAT_ONLY)
 
 
-def nothing(
-    disk: Disk, classic: bool, yaml_ours: bool, conf_ours: bool, plugin_ours: bool, words: dict[str, None]
+def without_us(
+    disk: Disk, yaml_ours: bool, conf_ours: bool, plugin: str | None, words: Mapping[str, str | None]
 ) -> Target:
-    """Without us: `words` (ours) out, our files gone. What must stay so that slurmctld starts: topology.yaml as `flat`
-    alone while TopologyPlugin asks for a topology.conf that is not there."""
+    """Our files gone, `words` (ours) out. `plugin`: what TopologyPlugin was before us; None: it is not ours. In no case
+    does it go on asking for a topology.conf that is gone."""
     conf = None if conf_ours else disk.topology_conf
-    plugin = NO_LINE if plugin_ours else NO_PLUGIN if needs_conf(disk.plugin) and conf is None else None
+    if conf is None and needs_conf(disk.plugin if plugin is None else plugin):
+        plugin = NO_PLUGIN
     return Target(None if yaml_ours else disk.topology_yaml, conf, dict(words), plugin)
+
+
+def flat_file(disk: Disk, words: Mapping[str, str | None]) -> Target:
+    """topology.yaml with `flat` alone, `words` set, everything else as it is."""
+    text = topology_yaml.render(FLAT_ONLY).encode()
+    return Target(text, disk.topology_conf, dict(words), configuration=FLAT_ONLY)
 
 
 def in_place(disk: Disk, target: Target, classic: bool) -> Disk:

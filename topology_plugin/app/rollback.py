@@ -1,0 +1,141 @@
+"""An earlier generation in force again: validated, rehearsed, verified and undone like any change; then a hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from topology_plugin.adapters.generations import HOLD
+from topology_plugin.adapters.pass_lock import PassLock
+from topology_plugin.app import ownership
+from topology_plugin.app.apply import Applied, ApplyFailed, Doors, execute
+from topology_plugin.app.loaded import Loaded, differences
+from topology_plugin.core import plan as planning
+from topology_plugin.core import target
+from topology_plugin.core.disk import DEFAULT_LINE, Disk
+from topology_plugin.core.generation import Generation
+from topology_plugin.core.issues import InputError, Issue
+from topology_plugin.core.plan import Plan, Target
+from topology_plugin.core.topology import Configuration
+
+Complete = Callable[[Configuration, Disk], Configuration]
+"""An old configuration for today's nodes: joiners added as unplaced, nodes that are gone left out."""
+Faults = Callable[[Configuration, Disk], "list[Issue]"]
+"""What is refused: nodes that no topology covers, and the like."""
+Rehearsal = Callable[[Configuration, Target, Disk], str]
+"""What the installed slurmctld has against it; "": nothing."""
+
+
+@dataclass(frozen=True)
+class RolledBack:
+    """`of`: the generation whose content is in force again; `applied` None: only planned (`--dry-run`)."""
+
+    of: int
+    plan: Plan
+    applied: Applied | None = None
+    notes: tuple[str, ...] = ()
+
+
+def choose(doors: Doors, number: int | None) -> Generation:
+    """The generation asked for; None: the newest finished one that differs from the current. Raises InputError."""
+    finished = doors.generations.finished()
+    known = ", ".join(str(generation.number) for generation in finished) or "none"
+    if number is not None:
+        found = doors.generations.get(number)
+        if found is None or not found.finished:
+            raise InputError(
+                Issue("rollback", f"there is no generation {number} that was in force", f"kept are {known}")
+            )
+        return found
+    current = doors.generations.current()
+    for generation in reversed(finished):
+        if current is not None and not generation.same_content(current):
+            return doors.generations.get(generation.number) or generation
+    raise InputError(Issue("rollback", "there is no earlier generation", f"kept are {known}"))
+
+
+def rollback(
+    doors: Doors,
+    number: int | None,
+    complete: Complete,
+    faults: Faults,
+    rehearsal: Rehearsal | None = None,
+    *,
+    dry_run: bool = False,
+) -> RolledBack:
+    """Put generation `number` in force again, as a new generation that says of which it is, and hold.
+
+    Raises InputError for a number that is not there, ApplyFailed with the former state kept.
+    """
+    if dry_run:
+        disk = doors.live.disk()
+        of, wanted, _ = _wanted(doors, number, complete, disk)
+        return RolledBack(of.number, _plan(doors, disk, wanted, None))
+    with PassLock(doors.generations.state_dir):
+        disk = doors.live.disk()
+        of, wanted, configuration = _wanted(doors, number, complete, disk)
+        after = target.in_place(disk, wanted, doors.classic)
+        wrong = [*doors.check(after), *(faults(configuration, after) if configuration else ())]
+        if wrong:
+            raise ApplyFailed("validation", f"generation {of.number} no longer fits: {'; '.join(map(str, wrong[:5]))}")
+        problem = rehearsal(configuration, wanted, disk) if rehearsal and configuration else ""
+        if problem:
+            raise ApplyFailed("rehearsal", f"the rehearsal refused generation {of.number}: {problem}")
+        made = _generation(doors, of, wanted)
+        plan = _plan(doors, disk, wanted, made)
+        # Before the change: a `watch` that is killed or restarted in between must not put the newer one back.
+        earlier = doors.generations.note(HOLD)
+        ownership.hold(doors, f"rollback to generation {of.number}")
+        try:
+            applied = execute(doors, disk, plan, made, rehearsed=rehearsal is not None)
+        except ApplyFailed:
+            if earlier is None:
+                doors.generations.remove_note(HOLD)
+            else:
+                doors.generations.save_note(HOLD, earlier)
+            raise
+        return RolledBack(of.number, plan, applied, applied.notes)
+
+
+def _wanted(
+    doors: Doors, number: int | None, complete: Complete, disk: Disk
+) -> tuple[Generation, Target, Configuration | None]:
+    of = choose(doors, number)
+    wanted = target.of_generation(of, disk, doors.classic)
+    if wanted is None:
+        what = f"generation {of.number} was made for another side of Slurm 25.05 and cannot be put in force here"
+        raise InputError(Issue("rollback", what, "choose another, see `history`"))
+    if wanted.configuration is None or doors.classic:
+        return of, wanted, wanted.configuration
+    configuration = complete(wanted.configuration, disk)
+    if configuration != wanted.configuration:
+        wanted = target.of_configuration(configuration, disk)
+    return of, wanted, configuration
+
+
+def _generation(doors: Doors, of: Generation, wanted: Target) -> Generation | None:
+    """None if the current one is just that already (then only files or slurmctld have drifted)."""
+    made = replace(
+        of,
+        number=doors.generations.next_number(),
+        topology_yaml=wanted.topology_yaml,
+        topology_conf=wanted.topology_conf if doors.classic else None,
+        words={partition: word for partition, word in wanted.words.items() if partition != DEFAULT_LINE},
+        meta={**of.meta, "time": doors.clock.now(), "by": "rollback", "of": of.number},
+        passing=(),
+        finished=False,
+    )
+    current = doors.generations.current()
+    return None if current is not None and current.same_content(made) else made
+
+
+def _plan(doors: Doors, disk: Disk, wanted: Target, made: Generation | None) -> Plan:
+    loaded = Loaded(doors.slurm, doors.clock, doors.controller, doors.classic)
+    differs = differences(loaded, wanted, {**disk.words, **wanted.words})
+    return planning.plan(
+        disk,
+        wanted,
+        number=made.number if made is not None else None,
+        loaded_differs=bool(differs),
+        classic=doors.classic,
+    )
