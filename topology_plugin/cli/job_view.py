@@ -1,0 +1,132 @@
+"""What the job commands stand on: partitions with their networks, from the last pass or else from Slurm alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from topology_plugin.core.issues import InputError, Issue
+from topology_plugin.core.topology import Configuration, Topology
+from topology_plugin.jobs.submission import MAX_SWITCH_WAIT
+
+if TYPE_CHECKING:
+    from topology_plugin.app.wiring import Wiring
+    from topology_plugin.core.live import Live
+    from topology_plugin.core.state import State
+    from topology_plugin.jobs.distance import Network
+
+
+class JobView:
+    """Partitions, their topologies and networks, node states and jobs. `given`: a state.json to read instead."""
+
+    def __init__(self, wiring: Wiring, given: str | None = None) -> None:
+        self.wiring, self._given = wiring, given
+
+    @cached_property
+    def _seen(self) -> Any:
+        from topology_plugin.app.observe_state import see
+
+        try:
+            return see(self.wiring, self._given)
+        except InputError as error:
+            if self._given is not None or self._loaded is None:
+                raise
+            from topology_plugin.cli.terminal import say
+
+            say(f"only Slurm itself can be asked ({error.issues[0]}): layers have no numbers")
+            return None
+
+    @property
+    def state(self) -> State | None:
+        found: State | None = self._seen.state if self._seen else None
+        return found
+
+    @cached_property
+    def live(self) -> Live | None:
+        from topology_plugin.app.observe_state import load_live
+
+        if self._given is not None:
+            told: Live | None = self._seen.live
+            return told
+        return load_live(self.wiring)
+
+    @cached_property
+    def _loaded(self) -> Configuration | None:
+        """What slurmctld has loaded, by its own words (25.05+); None: it gives no answer."""
+        text = self.wiring.slurm.topoconf() if self.wiring.slurm_bin else None
+        words = self.wiring.slurm.partitions() if text is not None else None
+        if text is None or words is None:
+            return None
+        from topology_plugin.core.topology_yaml import parse
+
+        try:
+            found = parse(text, where="scontrol show topoconf")
+        except InputError:  # kinds that we have no model for (ring, torus3d)
+            return None
+        return Configuration(found.topologies, words)
+
+    @cached_property
+    def _rows(self) -> Mapping[str, Mapping[str, str]]:
+        """`scontrol show partitions` by partition: key → value."""
+        answer = (
+            self.wiring.slurm.run("scontrol", "show", "partitions", "--oneliner") if self.wiring.slurm_bin else None
+        )
+        rows = {}
+        for line in answer.out.splitlines() if answer and answer.ok else ():
+            row = dict(pair.split("=", 1) for pair in line.split() if "=" in pair)
+            if "PartitionName" in row:
+                rows[row["PartitionName"]] = row
+        return rows
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        return tuple(self.state.inventory.partitions) if self.state else tuple(self._rows)
+
+    def default_partition(self) -> str | None:
+        return next((name for name, row in self._rows.items() if row.get("Default") == "YES"), None)
+
+    def chosen(self, partition: str | None) -> str:
+        """The named partition, else the cluster's default, else the only one. Raises InputError."""
+        name = partition or self.default_partition() or (self.partitions[0] if len(self.partitions) == 1 else None)
+        if name is None:
+            raise InputError(Issue("partition", "none is named", "choose one with -p: " + ", ".join(self.partitions)))
+        if name not in self.partitions:
+            raise InputError(Issue("partition", f"there is no {name!r}", "known are " + ", ".join(self.partitions)))
+        return name
+
+    def topology(self, partition: str) -> Topology | None:
+        if self.state is not None:
+            return (self.state.in_force or self.state.desired).of_partition(partition)
+        return self._loaded.of_partition(partition) if self._loaded else None
+
+    @property
+    def configuration(self) -> Configuration | None:
+        return (self.state.in_force or self.state.desired) if self.state is not None else self._loaded
+
+    def network(self, partition: str) -> Network:
+        from topology_plugin.core.hostlists import expand
+        from topology_plugin.jobs import distance
+
+        if self.state is not None:
+            return distance.of_state(self.state, partition)
+        topology = self.topology(partition)
+        nodes = expand(self._rows[partition].get("Nodes", "").replace("(null)", ""))
+        return distance.of_topology(topology, nodes) if topology else distance.Network(tuple(nodes))
+
+    @cached_property
+    def _parameters(self) -> Mapping[str, str]:
+        return (self.wiring.slurm.config() if self.wiring.slurm_bin else None) or {}
+
+    def parameter(self, name: str) -> str:
+        """A line of `scontrol show config`; "" where Slurm gives no answer."""
+        return self._parameters.get(name, "")
+
+    @property
+    def max_switch_wait(self) -> int:
+        """Seconds that Slurm waits for `--switches` at most."""
+        for word in self.parameter("SchedulerParameters").split(","):
+            name, _, value = word.strip().partition("=")
+            if name == "max_switch_wait" and value.isdigit():
+                return int(value)
+        return MAX_SWITCH_WAIT
