@@ -190,17 +190,20 @@ def in_ultraservers(
     instance_type: str = "ml.p6e-gb200.36xlarge",
     subnet: str = "10.2",
     with_layers: bool = True,
+    seed: int | None = None,
 ) -> list[Machine]:
-    """Machines of UltraServers with so many nodes each."""
+    """Machines of UltraServers with so many nodes each. `seed`: addresses shuffled."""
+    addresses = [f"{subnet}.{1 + i // 250}.{1 + i % 250}" for i in range(sum(sizes))]
+    if seed is not None:
+        random.Random(seed).shuffle(addresses)  # noqa: S311 (a reproducible arrangement, not a secret)
     machines = []
     number = 0
     for server, size in enumerate(sizes):
         for _ in range(size):
             path = ("nn-1u0", f"nn-2u{server // 4}", f"nn-3u{server}") if with_layers else ()
-            address = f"{subnet}.{1 + number // 250}.{1 + number % 250}"
             label = Position(path, f"us-srv{server:04d}")
             number += 1
-            machines.append(machine(group, instance_type, number, address, label))
+            machines.append(machine(group, instance_type, number, addresses[number - 1], label))
     return machines
 
 
@@ -218,7 +221,7 @@ def mixed(p5: int = 64, ultraservers: Sequence[int] = (18, 18), cpu: int = 8, se
     return cluster(*groups).with_machines(
         [
             *in_tree("worker-p5", "ml.p5.48xlarge", p5, seed=seed),
-            *in_ultraservers("worker-gb200", ultraservers),
+            *in_ultraservers("worker-gb200", ultraservers, seed=seed),
             *without_network_data("worker-cpu", "ml.c5.9xlarge", cpu),
         ]
     )
