@@ -1,0 +1,118 @@
+"""`demo`: a whole simulated cluster in a temporary directory."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from topology_plugin.cli.main import Door
+from topology_plugin.cli.terminal import put, say
+
+if TYPE_CHECKING:
+    from topology_plugin.app.demo import Demo, JobStory, Step
+    from topology_plugin.jobs.placement import Placed
+
+
+@click.command()
+@click.option("--nodes", type=click.IntRange(8, 4096), default=64, show_default=True, help="How many p5 nodes.")
+@click.option("--keep", is_flag=True, help="Keep the directory (slurmctld is stopped all the same).")
+@click.pass_obj
+def demo(door: Door, nodes: int, keep: bool) -> int:
+    """A simulated cluster's life on a real slurmctld: boot, growth, loss, replacement, a late label, jobs.
+
+    \b
+    p5 nodes in leaves of 8, two p6e-gb200 UltraServers, CPU nodes, a login node and the controller, each with a root
+    directory of its own; every node registers through the real hook as a process. Slurm comes from --slurm-bin or PATH;
+    without one nothing is applied, and the demo says so. Nothing outside the directory is touched.
+    """
+    from topology_plugin.app.demo import Demo
+
+    slurm_bin = door.wiring().slurm_bin
+    directory = Path(tempfile.mkdtemp(prefix="hyperpod-topology-demo-"))
+    stage = Demo(directory, slurm_bin, nodes, _progress)
+    begin = time.monotonic()
+    click.echo(f"{len(stage.cluster.machines)} machines below {directory}")
+    if slurm_bin is None:
+        click.echo("No Slurm is on PATH (or given by --slurm-bin): configurations are written, NOTHING IS APPLIED.")
+    try:
+        for step in stage.steps():
+            _tell(step)
+        _show(stage)
+        stories = list(stage.jobs())
+        if stories:
+            _tell_jobs(stories)
+        else:
+            click.echo("\nNo jobs were run: there is no Slurm here.")
+    finally:
+        stage.close()
+        if keep:
+            click.echo(f"\nkept: {directory}")
+        else:
+            shutil.rmtree(directory, ignore_errors=True)
+    applied = "on a real slurmctld" if slurm_bin else "without Slurm: nothing was applied"
+    click.echo(f"\n{time.monotonic() - begin:.0f} s, {applied}.")
+    return 0
+
+
+def _progress(done: int, total: int) -> None:
+    if sys.stderr.isatty():
+        end = "\n" if done == total else ""
+        click.echo(f"\r  {done} of {total} nodes registered", nl=False, err=True)
+        click.echo(end, nl=False, err=True)
+
+
+def _tell(step: Step) -> None:
+    from topology_plugin.views.words import brief
+
+    click.secho(f"\n{step.title}", bold=True)
+    click.echo(f"  {step.sentence}")
+    if step.registered:
+        click.echo(f"  {step.registered} hooks as processes of their own in {step.hooks_seconds:.1f} s")
+    state = step.outcome.state
+    result = state.last.result
+    done = f"generation {state.generation}" if result == "applied" else result
+    click.echo(f"  pass: {done} in {step.pass_seconds:.1f} s, {step.lines} lines of topology.yaml changed")
+    for change in brief(step.outcome.diff):
+        click.echo(f"    {change}")
+
+
+def _show(stage: Demo) -> None:
+    from topology_plugin.app.observe_state import load_live, see
+    from topology_plugin.app.wiring import Wiring
+    from topology_plugin.views.scene import arrange
+    from topology_plugin.views.text import tree
+
+    click.secho("\nWhat is in force now (hyperpod-topology show)", bold=True)
+    flags = {"slurm_conf": str(stage.room.conf), "registry": str(stage.room.registry)}
+    if stage.slurm_bin is not None:
+        flags["slurm_bin"] = str(stage.slurm_bin)
+    wiring = Wiring.of(str(stage.room.controller), flags, {})
+    seen = see(wiring)
+    for warning in seen.warnings:
+        say(warning)
+    put(tree(arrange(seen.state, load_live(wiring), desired=False, partition=None)))
+
+
+def _tell_jobs(stories: list[JobStory]) -> None:
+    click.secho("\nThe same jobs, each in the idle cluster", bold=True)
+    click.echo(f"  {'job':34}  {'with topology':32}  {'flat':32}")
+    for story in stories:
+        click.echo(f"  {story.title:34}  {_placed(story.ours):32}  {_placed(story.flat):32}")
+
+
+def _placed(placed: Placed | None) -> str:
+    if placed is None:
+        return "got no nodes"
+    if not placed.spread.pairs or placed.spread.unplaced == placed.size:
+        return f"{placed.size} nodes, no network data"
+    unit = f"{placed.blocks} UltraServer" if placed.least_blocks else f"{placed.leaves} leaf"
+    many = {"leaf": "leaves", "UltraServer": "UltraServers"}
+    count, word = unit.split()
+    word = word if count == "1" else many[word]
+    return f"{count} {word}, {placed.spread.mean_hops:.1f} hops on average"
