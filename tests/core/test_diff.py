@@ -110,7 +110,7 @@ def test_blocks_that_shrink_and_sizes_that_become_impossible_are_told() -> None:
     assert [(c.job.id, c.lost) for c in back.jobs if c.job.id == 7] == [(7, False)]
 
 
-def test_a_pending_job_that_requires_a_leaving_node_is_lost_and_a_running_one_is_told_to_go_on() -> None:
+def test_a_pending_job_that_requires_a_leaving_node_is_lost_and_a_running_one_is_told_of_it() -> None:
     then, now = inventory(), without(inventory(), "ip-10-1-0-9")
     jobs = (
         Job(7, partition="train", nodes_wanted=1, required=("ip-10-1-0-9",)),
@@ -118,7 +118,22 @@ def test_a_pending_job_that_requires_a_leaving_node_is_lost_and_a_running_one_is
     )
     lost, kept = compare(after(then, now), jobs).jobs
     assert (lost.job.id, lost.lost) == (7, True) and "ip-10-1-0-9" in lost.what
-    assert (kept.job.id, kept.lost) == (8, False) and kept.what.startswith("keeps running")
+    assert (kept.job.id, kept.lost, kept.what) == (8, False, "runs on node ip-10-1-0-9, which leaves")
+
+
+def test_a_running_job_whose_node_only_moves_keeps_running() -> None:
+    job = Job(8, state="RUNNING", nodes=("ip-10-1-0-4", "ip-10-1-0-10"), partition="train")
+    (concern,) = compare(after(inventory(unlabelled=(3,)), inventory()), [job]).jobs
+    assert (concern.lost, concern.what) == (False, "keeps running; node ip-10-1-0-4 of it changes place")
+
+
+def test_a_size_for_which_there_are_no_nodes_left_is_not_called_possible() -> None:
+    whole = inventory(0, 37, 0)
+    then = without(whole, "ip-10-9-1-1")  # 18, 17, 1: 36 is refused
+    now = without(then, "ip-10-9-2-1")  # 18, 17: there is no 36th node
+    before, after_it = compare(after(whole, then)), compare(after(then, now))
+    assert {s.partition: s.impossible for s in before.sizes} == {"ultra": ((36, 36),)}
+    assert [s.possible for s in after_it.sizes if s.possible] == []
 
 
 def test_levels_that_come_and_go_with_the_depth_of_others_move_nobody() -> None:

@@ -1,8 +1,8 @@
 """Headless Chromium over its debugging pipe: no driver, no package, only the browser (Debian: apt-get install chromium).
 
-    with Browser.start() as browser:
-        page = browser.open(path)
-        page.evaluate("document.title")
+with Browser.start() as browser:
+    page = browser.open(path)
+    page.evaluate("document.title")
 """
 
 from __future__ import annotations
@@ -116,6 +116,7 @@ class Browser:
         page.call("Page.navigate", url=path.as_uri())
         page.wait("document.documentElement?.dataset.ready === '1'")
         page.seconds = time.monotonic() - began
+        page.frame()
         return page
 
 
@@ -124,6 +125,9 @@ class Page:
 
     def __init__(self, browser: Browser, session: str, target: str) -> None:
         self.browser, self.session, self.target, self.seconds = browser, session, target, 0.0
+
+    def close(self) -> None:
+        self.browser.call("Target.closeTarget", targetId=self.target)
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         return self.browser.call(method, self.session, **parameters)

@@ -37,7 +37,9 @@ def size_changes(state: State, before: Configuration, after: Configuration) -> I
         gone = [n for n in former.body.nodes() if n not in state.inventory.nodes] if former else []
         old = refused(before, name, (*partition.nodes, *gone))
         new = refused(after, name, partition.nodes)
-        possible, impossible = job_sizes.lost(new, old), job_sizes.lost(old, new)
+        most = len(partition.nodes)  # larger sizes are not made possible: there are no nodes for them
+        possible = tuple((low, min(high, most)) for low, high in job_sizes.lost(new, old) if low <= most)
+        impossible = job_sizes.lost(old, new)
         if possible or impossible:
             yield SizeChange(name, possible, impossible)
 
@@ -61,9 +63,16 @@ def job_concerns(sizes: Sequence[SizeChange], moved: Mapping[str, bool], jobs: I
             elif won:
                 yield JobConcern(job, False, f"{asks}: {', '.join(won)} can run that afterwards")
             elif gone := [node for node in job.required if moved.get(node)]:
-                yield JobConcern(job, True, f"requires {some(gone, 'node')}, which leaves")
+                leave = "leaves" if len(gone) == 1 else "leave"
+                yield JobConcern(job, True, f"requires {some(gone, 'node')}, which {leave}")
         elif job.running and (on := [node for node in job.nodes if node in moved]):
-            yield JobConcern(job, False, f"keeps running; {some(on, 'node')} of it change place")
+            gone = [node for node in on if moved[node]]
+            if gone:
+                leave = "leaves" if len(gone) == 1 else "leave"
+                yield JobConcern(job, False, f"runs on {some(gone, 'node')}, which {leave}")
+            else:
+                verb = "changes" if len(on) == 1 else "change"
+                yield JobConcern(job, False, f"keeps running; {some(on, 'node')} of it {verb} place")
 
 
 def _within(ranges: Ranges, size: int) -> bool:

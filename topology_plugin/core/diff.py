@@ -231,8 +231,8 @@ def _levels(before: Topology, after: Topology) -> Iterator[str]:
     elif isinstance(left, Tree) and isinstance(right, Tree):
         old = {s.name: frozenset(s.children) for s in left.switches}
         new = {s.name: frozenset(s.children) for s in right.switches}
-        gone = [s.name for s in left.switches if s.name not in new]
-        come = [s.name for s in right.switches if s.name not in old]
+        gone = [s.name for s in left.switches if s.name not in new and not _apart((s.name,))]
+        come = [s.name for s in right.switches if s.name not in old and not _apart((s.name,))]
         if gone:
             yield f"topology {after.name}: {some(gone, 'switch')} disappear{'s' if len(gone) == 1 else ''}"
         if come:
