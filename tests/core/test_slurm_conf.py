@@ -379,9 +379,10 @@ def test_16384_node_lines_are_read_within_300_ms() -> None:
     ]
     text = "ClusterName=c\n" + "".join(lines) + "PartitionName=dev Nodes=ALL Default=YES\n"
     took = []
-    for _ in range(3):
-        begin = time.perf_counter()
+    for _ in range(5):
+        # The test's own CPU time, as others may be using the machine.
+        begin = time.process_time()
         conf = conf_of(text)
-        took.append(time.perf_counter() - begin)
+        took.append(time.process_time() - begin)
     assert len(conf.partitions["dev"].nodes) == 16_384
     assert min(took) < 0.3

@@ -498,7 +498,7 @@ def test_words_in_a_file_of_16384_nodes_change_at_once() -> None:
     conf = conf_of(text)
     names = [f"p{i}" for i in range(50)]
     random.Random(1).shuffle(names)
-    begin = time.perf_counter()
+    begin = time.process_time()
     after = edit_words(conf, dict.fromkeys(names, "tree"))
-    assert time.perf_counter() - begin < 0.3
+    assert time.process_time() - begin < 0.3
     assert after[MAIN].count(" Topology=tree\n") == 50

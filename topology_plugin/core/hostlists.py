@@ -68,7 +68,8 @@ def fold(names: Iterable[str]) -> str:
     """The names as one node list: sorted by node_order of the prefix, then padding width, then number; only the last
     number of a name goes into brackets, as slurmctld does it. Duplicates stay. Equal multisets give equal text.
 
-    Numbers with more than 15 digits stay outside brackets, and no range holds more than MAX_RANGE numbers.
+    Numbers with more than 15 digits stay outside brackets, and no range holds more than MAX_RANGE numbers. (Names whose
+    number needs more than 64 bits are written as they are, but Slurm cannot tell them apart.)
     Raises HostlistError for names that no node list can hold (empty, or with a comma, blank, bracket or brace).
     """
     tails_of: dict[str, list[str]] = {}

@@ -139,9 +139,7 @@ def edit_parameter(conf: SlurmConf, key: str, value: str | None) -> dict[str, st
 
 def _check(word: str | None) -> None:
     if word is not None and not _WORD.fullmatch(word):
-        raise ValueError(
-            f"{word!r} cannot stand in slurm.conf: empty, or with a blank, quote, #, = or backslash"
-        )
+        raise ValueError(f"{word!r} cannot stand in slurm.conf: empty, or with a blank, quote, #, = or backslash")
 
 
 def _own_word(partition: ConfPartition, words: Mapping[str, str | None], clear: bool) -> str | None:
