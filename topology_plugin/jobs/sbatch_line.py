@@ -24,7 +24,7 @@ _LONG_WITHOUT_VALUE = {
 }  # fmt: skip
 _LONG = {
     "N": "nodes", "n": "ntasks", "p": "partition", "x": "exclude", "w": "nodelist", "F": "nodefile", "a": "array",
-    "M": "clusters", "H": "hold", "W": "wait", "C": "constraint",
+    "M": "clusters", "H": "hold", "W": "wait", "C": "constraint", "G": "gpus",
 }  # fmt: skip
 _DIRECTIVE = re.compile(r"#SBATCH\s+(.*)")
 _COUNT = re.compile(r"([0-9]+)([kKmM]?)(?:-([0-9]+)([kKmM]?))?")
