@@ -250,15 +250,43 @@ class Wiring:
 
     def check(self, disk: Disk) -> list[Issue]:
         """What slurmctld would die of if it started from these files."""
-        return []
+        from topology_plugin.app.judgement import deadly
+
+        return deadly(disk, self.slurm_numbers)
+
+    @property
+    def slurm_numbers(self) -> tuple[int, int, int] | None:
+        """(26, 5, 5) of the installed Slurm, asked anew as an upgrade may come any time; None: it can't tell."""
+        version = self.slurm.version()
+        return None if version is None else version.numbers
 
     def faults(self, configuration: Configuration, after: Disk, doors: Doors) -> list[Issue]:
         """What is refused beyond that: nodes of a partition that no topology covers, and the like."""
-        return []
+        from topology_plugin.app.judgement import faults
+
+        return faults(configuration, after, self.slurm_numbers)
 
     def rehearsal(self, doors: Doors) -> Callable[[Thought], str] | None:
-        """Starts the installed slurmctld with what a pass would publish; the answer says what is wrong with it."""
-        return None
+        """Starts the installed slurmctld with what a pass would publish; the answer says what is wrong with it.
+
+        None: not wanted, or (`auto`) not possible here."""
+        if self.settings.rehearse == "never":
+            return None
+        from topology_plugin.adapters.rehearsal import NamespaceRehearsal
+        from topology_plugin.app.judgement import Rehearser
+        from topology_plugin.core import target
+        from topology_plugin.core.live import Live
+
+        rehearsal = NamespaceRehearsal(self.slurm_bin)
+        if (reason := rehearsal.available()) is not None:
+            return None if self.settings.rehearse == "auto" else lambda thought: f"rehearse is always, but {reason}"
+        rehearser = Rehearser(rehearsal, self.slurm_numbers, doors.say)
+
+        def problem(thought: Thought) -> str:
+            after = target.in_place(thought.disk, thought.target, doors.classic)
+            return rehearser.problem(thought.disk, after, thought.state, Live.parse((), doors.slurm.jobs()).jobs)
+
+        return problem
 
     def write_metrics(self, state: State) -> None:
         self.metrics(state)

@@ -1,0 +1,79 @@
+"""Slurm's rules and the rehearsal, put to the files and thoughts of a pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from topology_plugin.adapters.rehearsal import Outcome, Rehearsal
+from topology_plugin.core import topology_yaml
+from topology_plugin.core.disk import Disk
+from topology_plugin.core.issues import Issue
+from topology_plugin.core.live import Job
+from topology_plugin.core.rules import Finding, Numbers
+from topology_plugin.core.stage import Scene, Stage, external, questions, scene
+from topology_plugin.core.state import State
+from topology_plugin.core.topology import Configuration
+from topology_plugin.core.validation import check_configuration, check_files, refusing, unhealthy
+
+Dynamic = Sequence[tuple[str, Sequence[str]]]
+
+
+def issues(findings: Iterable[Finding]) -> list[Issue]:
+    """For people: where, what (with the rule's name), remedy."""
+    return [Issue(finding.where, f"{finding.what} [{finding.rule}]", finding.remedy) for finding in findings]
+
+
+def deadly(disk: Disk, version: Numbers | None) -> list[Issue]:
+    """What of these files slurmctld would die of, or take no job for."""
+    return issues(unhealthy(check_files(disk.conf, disk.topology_yaml, disk.topology_conf, version)))
+
+
+def faults(configuration: Configuration, after: Disk, version: Numbers | None, dynamic: Dynamic = ()) -> list[Issue]:
+    """Why `configuration` is not to be published at all."""
+    return issues(refusing(check_configuration(configuration, after.conf, version, dynamic)))
+
+
+def dynamic_nodes(state: State) -> Dynamic:
+    """Nodes that only slurmctld knows. Their features are not: a node set by feature does not take them in here."""
+    return tuple((node.name, ()) for node in state.inventory.nodes.values() if node.dynamic)
+
+
+@dataclass(frozen=True)
+class Rehearser:
+    """Asks the installed slurmctld about a change before it is made."""
+
+    rehearsal: Rehearsal
+    version: Numbers | None
+    say: Callable[[str], None]
+
+    def problem(self, disk: Disk, after: Disk, state: State, jobs: Iterable[Job]) -> str:
+        """Why slurmctld would not start with `after`; "" if it does. Lost shapes of jobs are only said."""
+        outcome = self.rehearsal.rehearse(self.stage(disk, after, state, jobs))
+        if not outcome.started:
+            return outcome.error
+        self._tell(outcome)
+        return ""
+
+    def stage(self, disk: Disk, after: Disk, state: State, jobs: Iterable[Job]) -> Stage:
+        dynamic = dynamic_nodes(state)
+        asked = questions(after.conf, state.in_force, state.desired, jobs)
+        new = scene(after.conf, after.topology_yaml, after.topology_conf, self.version, dynamic=dynamic)
+        return Stage(new, self._before(disk, state, dynamic), asked, external(self.version))
+
+    def _before(self, disk: Disk, state: State, dynamic: Dynamic) -> Scene:
+        """What is in force; where slurmctld could not tell, what is on disk."""
+        if state.in_force is None or not external(self.version):
+            return scene(disk.conf, disk.topology_yaml, disk.topology_conf, self.version, dynamic=dynamic)
+        text = topology_yaml.render(state.in_force).encode()
+        return scene(disk.conf, text, None, self.version, words=state.in_force.words, dynamic=dynamic)
+
+    def _tell(self, outcome: Outcome) -> None:
+        asked = f"{len(outcome.answers)} questions in {outcome.seconds:.1f} s"
+        self.say(
+            f"the rehearsal's slurmctld starts ({asked})" if outcome.answers else "the rehearsal's slurmctld starts"
+        )
+        for question in outcome.lost:
+            self.say(f"no longer possible afterwards: sbatch {question}")
+        for note in outcome.notes:
+            self.say(note)
