@@ -4,23 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
 
 from topology_plugin.adapters.generations import HOLD
 from topology_plugin.adapters.pass_lock import PassLock
 from topology_plugin.app import ownership
 from topology_plugin.app.apply import Applied, ApplyFailed, Doors, execute
 from topology_plugin.app.loaded import Loaded, differences
+from topology_plugin.app.reconcile import Wish
 from topology_plugin.core import plan as planning
 from topology_plugin.core import target
 from topology_plugin.core.disk import DEFAULT_LINE, Disk
 from topology_plugin.core.generation import Generation
+from topology_plugin.core.holding import held
 from topology_plugin.core.issues import InputError, Issue
 from topology_plugin.core.plan import Plan, Target
 from topology_plugin.core.topology import Configuration
 
+if TYPE_CHECKING:
+    from topology_plugin.app.wiring import Wiring
+
 Complete = Callable[[Configuration, Disk], Configuration]
 """An old configuration for today's nodes: joiners added as unplaced, nodes that are gone left out."""
-Faults = Callable[[Configuration, Disk], "list[Issue]"]
+Faults = Callable[[Configuration, Disk], list[Issue]]
 """What is refused: nodes that no topology covers, and the like."""
 Rehearsal = Callable[[Configuration, Target, Disk], str]
 """What the installed slurmctld has against it; "": nothing."""
@@ -34,6 +41,49 @@ class RolledBack:
     plan: Plan
     applied: Applied | None = None
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Rollback:
+    """A rollback's doors. `rehearsal` None: none is wanted or possible."""
+
+    doors: Doors
+    complete: Complete
+    faults: Faults
+    rehearsal: Rehearsal | None = None
+
+    @classmethod
+    def of(cls, wiring: Wiring, say: Callable[[str], None]) -> Rollback:
+        """With today's inventory. Where that cannot be had (no resource_config.json, no memory), the generation is
+        taken as it is: validation says if it no longer fits."""
+        reconciler = wiring.reconciler(say)
+        doors = reconciler.doors
+        try:
+            thought = reconciler.think(Wish(dry_run=True))
+        except InputError as error:
+            say(f"joiners cannot be told from the files: {error}")
+            return cls(doors, lambda configuration, disk: configuration, partial(_faults, wiring, doors))
+        ask = wiring.rehearsal(doors)
+
+        def rehearse(configuration: Configuration, wanted: Target, disk: Disk) -> str:
+            decision = replace(thought.state.decision, configuration=configuration)
+            state = replace(thought.state, decision=decision)
+            return ask(replace(thought, disk=disk, target=wanted, state=state)) if ask else ""
+
+        inventory, most = thought.observation.inventory, wiring.settings.max_unplaced_leaves
+        return cls(
+            doors,
+            lambda configuration, disk: held(configuration, inventory, most),
+            partial(_faults, wiring, doors),
+            rehearse if ask else None,
+        )
+
+    def run(self, number: int | None, *, dry_run: bool = False) -> RolledBack:
+        return rollback(self.doors, number, self.complete, self.faults, self.rehearsal, dry_run=dry_run)
+
+
+def _faults(wiring: Wiring, doors: Doors, configuration: Configuration, after: Disk) -> list[Issue]:
+    return wiring.faults(configuration, after, doors)
 
 
 def choose(doors: Doors, number: int | None) -> Generation:
