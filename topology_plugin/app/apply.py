@@ -150,9 +150,9 @@ class _Run:
     def _meta(self) -> dict[str, Any]:
         """With the value that TopologyPlugin had before us (None: no line), for the day we are uninstalled."""
         meta = dict(self.generation.meta) if self.generation else {}
-        if self.doors.classic:
-            current = self.doors.generations.current()
-            known = current.meta if current is not None else {}
+        current = self.doors.generations.current()
+        known = current.meta if current is not None else {}
+        if self.doors.classic or "plugin_before" in known:
             meta["plugin_before"] = known.get("plugin_before", self.before.plugin)
         return meta
 

@@ -57,7 +57,7 @@ def _wanted(doors: Doors, disk: Disk) -> tuple[Target, tuple[str, ...]]:
     conf_ours = disk.topology_conf is not None and ours.ours_text(disk.topology_conf)
     current = ours.current()
     plugin = None
-    if doors.classic and ours.ours_plugin(disk.plugin):
+    if ours.ours_plugin(disk.plugin):
         plugin = (current.meta.get("plugin_before") if current else None) or planning.NO_LINE
     wanted = target.without_us(disk, yaml_ours, conf_ours, plugin, words)
     if wanted.topology_yaml is None and not doors.classic and doors.check(target.in_place(disk, wanted, doors.classic)):
