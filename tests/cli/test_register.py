@@ -15,7 +15,7 @@ from tests import cases
 from tests.fake_imds import FakeImds, serving
 
 A1 = "i-0a000000000000001"
-SLOW = {"boto3", "botocore", "requests", "urllib3", "rich", "yaml", "prometheus_client", "asyncio", "ssl", "http.client"}
+SLOW = {"boto3", "botocore", "requests", "urllib3", "rich", "yaml", "prometheus_client", "asyncio", "ssl"}
 NO_IMDS = {"AWS_EC2_METADATA_DISABLED": "true"}
 
 

@@ -192,7 +192,7 @@ class Observer:
             if source not in self.apis:
                 continue
             before = self._asked.get(source, ApiAnswers())
-            open_ids = [i for i in everyone if i not in before.positions]
+            open_ids = [i for i in everyone if i not in before.positions or i in before.pending]
             if lacking and open_ids:
                 before = _joined(before, self.apis[source]().answers(open_ids), everyone)
                 self._asked[source] = before
