@@ -66,8 +66,10 @@ def flat(disk: Disk, classic: bool = False) -> Target:
 def without_us(
     disk: Disk, yaml_ours: bool, conf_ours: bool, plugin: str | None, words: Mapping[str, str | None]
 ) -> Target:
-    """Our files gone, `words` (ours) out. `plugin`: what TopologyPlugin was before us; None: it is not ours. It does not
-    go on asking for a topology.conf that goes."""
+    """Our files gone, `words` (ours) out. `plugin`: what TopologyPlugin was before us; None: it is not ours.
+
+    Nothing then asks for a topology.conf that goes.
+    """
     conf = None if conf_ours else disk.topology_conf
     if conf_ours and needs_conf(disk.plugin if plugin is None else plugin):
         plugin = NO_PLUGIN
