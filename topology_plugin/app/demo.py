@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from topology_plugin.adapters.private_slurmctld import PrivateSlurmctld
-from topology_plugin.app.machine_room import MachineRoom
+from topology_plugin.app.machine_room import LOCAL_SOURCES, MachineRoom
 from topology_plugin.app.reconcile import Outcome, Wish
 from topology_plugin.app.wiring import Wiring
 from topology_plugin.core.hostlists import expand
@@ -164,7 +164,7 @@ class Demo:
         flags: dict[str, str] = {"slurm_conf": str(self.room.conf), "registry": str(self.room.registry), **settings}
         if self.slurm_bin is not None:
             flags["slurm_bin"] = str(self.slurm_bin)
-        wiring = Wiring.of(str(self.room.controller), flags, {})
+        wiring = Wiring.of(str(self.room.controller), {"sources": LOCAL_SOURCES, **flags}, {})
         return wiring.reconciler().run(Wish(offline=self.slurm_bin is None))
 
     def _placed(self, slurmctld: PrivateSlurmctld, arguments: Sequence[str], state: State) -> Placed | None:

@@ -19,6 +19,7 @@ from topology_plugin.jobs.simulated_cluster import Machine, SimulatedCluster
 
 DMI_TAG = "sys/devices/virtual/dmi/id/board_asset_tag"
 ML_CONFIG = "opt/ml/config"
+LOCAL_SOURCES = "resource-config,records"
 
 
 class MachineRoom:
@@ -72,6 +73,8 @@ class MachineRoom:
     def environment(self) -> dict[str, str]:
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("HYPERPOD_TOPOLOGY_", "SLURM"))}
         environment["HYPERPOD_TOPOLOGY_REGISTRY"] = str(self.registry)
+        environment["HYPERPOD_TOPOLOGY_SOURCES"] = LOCAL_SOURCES  # nothing here may ask AWS
+        environment["AWS_EC2_METADATA_DISABLED"] = "true"
         return environment
 
     def run(

@@ -21,11 +21,14 @@ if TYPE_CHECKING:
     from topology_plugin.adapters.documents import Documents
     from topology_plugin.adapters.imds import Imds
     from topology_plugin.adapters.registry import Registry
+    from topology_plugin.adapters.sagemaker import SageMakerCluster
     from topology_plugin.app.apply import Doors
+    from topology_plugin.app.observation import Api
     from topology_plugin.app.reconcile import Reconciler, Thought
     from topology_plugin.app.register import Registrar
     from topology_plugin.app.watch import Watch
     from topology_plugin.core.disk import Disk
+    from topology_plugin.core.matching import ApiGroup
     from topology_plugin.core.state import State
     from topology_plugin.core.topology import Configuration
 
@@ -226,8 +229,39 @@ class Wiring:
         from topology_plugin.app.reconcile import Reconciler
 
         places = Places(self.resource_config, self.provisioning_parameters, self.cluster_agent)
-        observer = Observer(self.documents, places, self.registry_door, {}, self.settings, self.clock)
+        apis, groups = self._apis()
+        observer = Observer(self.documents, places, self.registry_door, apis, self.settings, self.clock, groups)
         return Reconciler(self, lambda: self.doors(say), observer, say or (lambda sentence: None))
+
+    def _apis(self) -> tuple[dict[str, Callable[[], Api]], Callable[[], Mapping[str, ApiGroup]]]:
+        """AWS, where `sources` allow it: source → its door, made (and boto3 imported) only when it is first asked."""
+        doors: dict[str, Api] = {}
+
+        def sagemaker() -> SageMakerCluster:
+            from topology_plugin.adapters.aws import Calls, boto3_client, region_of
+            from topology_plugin.adapters.sagemaker import SageMakerCluster
+
+            arn = self.cluster_arn() or ""
+            if "sagemaker" not in doors:
+                calls = Calls(boto3_client("sagemaker", region_of(arn)), self.clock, self.settings.api_budget_seconds)
+                doors["sagemaker"] = SageMakerCluster(calls, self.clock, arn)
+            found = doors["sagemaker"]
+            assert isinstance(found, SageMakerCluster)  # noqa: S101 (narrowing for the type checker)
+            return found
+
+        def ec2() -> Api:
+            from topology_plugin.adapters.aws import Calls, boto3_client, region_of
+            from topology_plugin.adapters.ec2 import Ec2Topology
+
+            if "ec2" not in doors:
+                region = region_of(self.cluster_arn())
+                calls = Calls(boto3_client("ec2", region), self.clock, self.settings.api_budget_seconds)
+                doors["ec2"] = Ec2Topology(calls, self.clock)
+            return doors["ec2"]
+
+        makers: dict[str, Callable[[], Api]] = {"sagemaker": sagemaker, "ec2": ec2}
+        wanted = {source: make for source, make in makers.items() if source in self.settings.sources}
+        return wanted, lambda: sagemaker().groups() if self.cluster_arn() else {}
 
     def watcher(self, say: Callable[[str], None] | None = None) -> Watch:
         from topology_plugin.adapters.signs import Signs

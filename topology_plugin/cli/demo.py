@@ -89,7 +89,11 @@ def _show(stage: Demo) -> None:
     from topology_plugin.views.text import tree
 
     click.secho("\nWhat is in force now (hyperpod-topology show)", bold=True)
-    flags = {"slurm_conf": str(stage.room.conf), "registry": str(stage.room.registry)}
+    flags = {
+        "slurm_conf": str(stage.room.conf),
+        "registry": str(stage.room.registry),
+        "sources": "resource-config,records",
+    }
     if stage.slurm_bin is not None:
         flags["slurm_bin"] = str(stage.slurm_bin)
     wiring = Wiring.of(str(stage.room.controller), flags, {})
