@@ -44,12 +44,11 @@ class JobView:
 
     @cached_property
     def live(self) -> Live | None:
+        """Node states and jobs of this moment: a given file tells positions, not who runs where."""
         from topology_plugin.app.observe_state import load_live
 
-        if self._given is not None:
-            told: Live | None = self._seen.live
-            return told
-        return load_live(self.wiring)
+        told: Live | None = self._seen.live if self._seen else None
+        return told if told is not None else load_live(self.wiring)
 
     @cached_property
     def _loaded(self) -> Configuration | None:
