@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from topology_plugin.adapters.sagemaker import SageMakerCluster
     from topology_plugin.app.apply import Doors
     from topology_plugin.app.observation import Api
+    from topology_plugin.app.prune import Pruner
     from topology_plugin.app.reconcile import Reconciler, Thought
     from topology_plugin.app.register import Registrar
     from topology_plugin.app.watch import Watch
@@ -223,6 +224,23 @@ class Wiring:
         machine = LocalMachine(self.root.path(DMI_TAG))
         timeout = self.settings.register_timeout_seconds
         return Registrar(self.documents, machine, imds, self.registry_door, self.clock, timeout, instance_id, say)
+
+    def pruner(self) -> Pruner:
+        from topology_plugin.adapters.files import RealFiles
+        from topology_plugin.adapters.live_files import LiveFiles
+        from topology_plugin.app.prune import Pruner
+
+        files = RealFiles()
+        live = LiveFiles(files, self.named_slurm_conf, self.machine_path)
+        return Pruner(
+            lambda: live.disk().conf,
+            lambda: self.slurm.nodes() or [],
+            self.documents,
+            self.registry_door,
+            files,
+            self.clock,
+            self.state_dir,
+        )
 
     def reconciler(self, say: Callable[[str], None] | None = None) -> Reconciler:
         from topology_plugin.app.observation import Observer, Places

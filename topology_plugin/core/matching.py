@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from topology_plugin.core.decision import Identity, Memory
+from topology_plugin.core.instances import IPV4, Instance
 from topology_plugin.core.inventory import Group, Inventory, Node, Partition, Role
 from topology_plugin.core.issues import Issue
 from topology_plugin.core.position import Position
 from topology_plugin.core.provisioning import ProvisioningParameters
 from topology_plugin.core.records import Record
-from topology_plugin.core.instances import IPV4, Instance
 from topology_plugin.core.resource_config import InstanceGroup, ResourceConfig
 
 
@@ -271,3 +271,14 @@ class _Index:
             if token in self._by:
                 return list(self._by[token].values())
         return []
+
+
+def present(nodes: Iterable[SlurmNode], config: ResourceConfig, records: Iterable[Record]) -> frozenset[str]:
+    """Ids that resource_config lists, and of every record that may be behind a node which no listed instance is behind
+    (where several may be, all count: which one it is cannot be told)."""
+    listed, recorded = _Index.of_config(config), _Index.of_records(records)
+    ids = {instance.instance_id for _, instance in config.instances() if instance.instance_id}
+    for node in nodes:
+        if not listed.behind(node):
+            ids.update(identity.instance_id for identity in recorded.behind(node))
+    return frozenset(ids)

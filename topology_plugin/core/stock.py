@@ -19,10 +19,14 @@ def stock(
     `loaded`: nodes as `scontrol show nodes --json` lists them; [] if slurmctld does not answer.
     """
     dynamic = dynamic_nodes(conf, loaded)
+    return take_stock(slurm_nodes(conf, loaded), partitions(conf, dynamic), sources, memory)
+
+
+def slurm_nodes(conf: SlurmConf, loaded: Sequence[Mapping[str, Any]]) -> list[SlurmNode]:
+    """slurm.conf's nodes, then the dynamic ones."""
     told = {str(node.get("name")): _instance_id(node) for node in loaded}
     nodes = [SlurmNode(n.name, n.addr, n.hostname, False, told.get(n.name)) for n in conf.nodes.values()]
-    nodes += [_dynamic(node) for node in dynamic]
-    return take_stock(nodes, partitions(conf, dynamic), sources, memory)
+    return nodes + [_dynamic(node) for node in dynamic_nodes(conf, loaded)]
 
 
 def dynamic_nodes(conf: SlurmConf, loaded: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
