@@ -67,6 +67,10 @@ class Registry(Protocol):
         """Removes a record if it still is what `reading` saw; False: it is not. Raises Unavailable."""
         ...
 
+    def sweep(self) -> list[str]:
+        """Removes what killed registrations left unfinished; returns the names."""
+        ...
+
 
 class RegistryDirectory:
     """`directory`/nodes/<instance id>.json. `mounted`: says why the shared file system is not there yet, or "" if it is
@@ -166,6 +170,9 @@ class RegistryDirectory:
         except OSError as error:
             raise Unavailable(f"{path} cannot be removed: {error.strerror or error}") from None
         return True
+
+    def sweep(self) -> list[str]:
+        return self._files.sweep(self.nodes)
 
     def _read(self, directory: int, name: str, owner: int, cluster_arn: str | None) -> Seen | None:
         """What a file holds; None: a temporary file of somebody who is writing. Raises OSError."""

@@ -65,7 +65,9 @@ class Pruner:
         here = present(slurm_nodes(conf, self.loaded()), config, reading.records.values())
         now = self.clock.now()
         found = absence.note(reading.records, here, self._former(), now)
-        removed, notes = [], []
+        removed: list[str] = []
+        swept = registry.sweep() if apply else []
+        notes = [f"{name}: left unfinished by a registration that was killed, removed" for name in swept]
         for instance_id in found.due if apply else ():
             try:
                 if registry.remove(reading, instance_id):
