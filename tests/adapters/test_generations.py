@@ -216,3 +216,39 @@ def test_a_note_that_says_the_same_is_not_written_again(places: tuple[Path, Path
     before = [(place / HOLD).stat().st_ino for place in places]
     generations.save_note(HOLD, {"reason": "a"})
     assert [(place / HOLD).stat().st_ino for place in places] == before
+
+
+def test_tidy_removes_what_kills_left_and_makes_both_places_say_the_same(places: tuple[Path, Path]) -> None:
+    import socket
+    import subprocess
+
+    generations = opened(places)
+    finish(generations, 1, 2)
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    tail = f".hpt-{socket.gethostname()}-{ended.pid}-1"
+    for place in places:
+        (place / f".state.json{tail}").write_text("{")
+        (place / "generations" / f".3{tail}").mkdir()
+        (place / "generations" / f".3{tail}" / "meta.json").write_text("{")
+        (place / "generations" / "2" / f".finished{tail}").write_text("")
+    (places[0] / "generations" / "2" / "finished").unlink()
+    (places[0] / "generations" / "current").write_text("1\n")
+    (places[1] / "generations" / "current").unlink()
+    opened(places).tidy()
+    for place in places:
+        assert (place / "generations" / "current").read_text() == "2\n"
+        assert (place / "generations" / "2" / "finished").is_file()
+        assert list(place.rglob(".*")) == []
+    before = {path: path.stat().st_mtime_ns for place in places for path in place.rglob("*")}
+    opened(places).tidy()
+    assert {path: path.stat().st_mtime_ns for place in places for path in place.rglob("*")} == before
+
+
+def test_what_was_begun_and_is_no_longer_wanted_goes(places: tuple[Path, Path]) -> None:
+    generations = opened(places)
+    finish(generations, 1)
+    generations.keep(generation(2))
+    generations.keep(generation(3))
+    generations.drop_begun()
+    assert [g.number for g in opened(places).all()] == [1]

@@ -112,8 +112,10 @@ class Generations:
             self.files.write_directory(base / GENERATIONS / str(generation.number), contents)
         self._known = None
 
-    def finish(self, number: int, time: float) -> None:
-        """It was read back: make it the current one and let go of what is too old. Raises FileError."""
+    def finish(self, number: int, time: float | None) -> None:
+        """It was read back: make it the current one and let go of what is too old. `time` None: not known any more.
+
+        Raises FileError."""
         self._known = None
         stamp = json.dumps({"time": time}).encode() + b"\n"
         failed: FileError | None = None
@@ -121,7 +123,8 @@ class Generations:
             if not (base / GENERATIONS / str(number)).is_dir():
                 continue  # the registry came into being only now
             try:
-                self.files.write(base / GENERATIONS / str(number) / FINISHED, stamp)
+                if not (base / GENERATIONS / str(number) / FINISHED).is_file():
+                    self.files.write(base / GENERATIONS / str(number) / FINISHED, stamp)
                 self.files.write(base / GENERATIONS / CURRENT, f"{number}\n".encode())
             except FileError as error:
                 failed = error
@@ -135,6 +138,16 @@ class Generations:
         for base in self.bases:
             self.files.remove_directory(base / GENERATIONS / str(number))
 
+    def drop_begun(self) -> None:
+        """What a killed pass began and nobody wants any more, once the current one is in force and on disk again.
+
+        What cannot be removed now goes another time."""
+        while (begun := self.begun()) is not None:
+            try:
+                self.drop(begun.number)
+            except FileError:
+                return
+
     def ours_text(self, data: bytes) -> bool:
         """A live topology.yaml or topology.conf that any kept generation wrote, or what guard falls back to."""
         return data == FLAT_TEXT or any(generation.holds_text(data) for generation in self.everything())
@@ -147,14 +160,27 @@ class Generations:
         """A value of TopologyPlugin that any kept generation put there."""
         return value is not None and any(generation.plugin == value for generation in self.everything())
 
-    def sweep(self) -> list[str]:
-        """Remove what killed runs left behind, while the pass lock is held."""
-        return [
-            name
-            for base in self.bases
-            for directory in (base, base / GENERATIONS, *(base / GENERATIONS / str(n) for n in self._numbers(base)))
-            for name in self.files.sweep(directory)
-        ]
+    def tidy(self) -> None:
+        """What killed runs left behind goes, and both places say the same of what is finished; the pass lock is held.
+
+        What cannot be written now is tried again by the next pass."""
+        for base in self.bases:
+            for directory in (base, base / GENERATIONS, *(base / GENERATIONS / str(n) for n in self._numbers(base))):
+                self.files.sweep(directory)
+        current = self.current()
+        if current is not None and any(self._stale(base, current.number) for base in self.bases):
+            with contextlib.suppress(FileError):
+                self.finish(current.number, None)
+
+    def _stale(self, base: Path, number: int) -> bool:
+        directory = base / GENERATIONS
+        if not (directory / str(number)).is_dir():
+            return False
+        try:
+            said = self.files.read(directory / CURRENT)
+        except OSError:
+            return True
+        return said != f"{number}\n".encode() or not (directory / str(number) / FINISHED).is_file()
 
     # --- notes ---
 

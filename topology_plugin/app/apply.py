@@ -38,6 +38,12 @@ class Doors:
     classic: bool = False
     say: Callable[[str], None] = field(default=lambda sentence: None)
 
+    def tidy(self) -> None:
+        """Temporary files of killed runs go, half-told notes are told; once each pass, while the pass lock is held."""
+        for directory in self.live.directories():
+            self.live.files.sweep(directory)
+        self.generations.tidy()
+
 
 @dataclass(frozen=True)
 class Applied:
@@ -97,9 +103,7 @@ class _Run:
     def run(self) -> Applied:
         doors = self.doors
         self._refuse_foreground()
-        for directory in doors.live.directories():
-            doors.live.files.sweep(directory)
-        doors.generations.sweep()
+        doors.tidy()
         self.resumed = doors.generations.begun() is not None
         if self._reconfigures:
             self.log = doors.controller.log_mark(self.before.conf.parameters.get("slurmctldlogfile"))
@@ -212,6 +216,7 @@ class _Run:
 
     def _finish(self) -> tuple[str, ...]:
         if self.kept is None:
+            self.doors.generations.drop_begun()
             return ()
         try:
             self.doors.generations.finish(self.kept, self.doors.clock.now())

@@ -100,6 +100,8 @@ class Reconciler:
             return Outcome(thought.state, thought.plan, thought.diff, notes=thought.notes)
         with PassLock(self.wiring.state_dir):
             thought = self.think(wish)
+            if thought.state.owner.writes:
+                self.doors.tidy()
             try:
                 return self._act(thought, wish)
             except ApplyFailed as failed:
@@ -276,6 +278,7 @@ class Reconciler:
         if not state.owner.writes:
             return self._recorded(thought, "observed", state.owner.reason)
         if not thought.plan:
+            doors.generations.drop_begun()
             held, _ = settle_jobs(doors) if not wish.offline else ((), ())
             return self._recorded(replace(thought, state=replace(state, held=held)), "unchanged", "")
         self._refuse(thought)
