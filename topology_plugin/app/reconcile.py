@@ -40,12 +40,14 @@ BACK_OFF_FIRST, BACK_OFF_MOST = 30.0, 900.0  # seconds between tries after failu
 
 @dataclass(frozen=True)
 class Wish:
-    """What the caller asks of a pass. `patient`: wait for pending jobs that the change would make never runnable."""
+    """What the caller asks of a pass. `patient`: wait for pending jobs that the change would make never runnable;
+    `ask`: AWS may be asked (a reading command does with what is remembered)."""
 
     dry_run: bool = False
     offline: bool = False
     adopt: bool = False
     patient: bool = False
+    ask: bool = True
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,7 @@ class Reconciler:
         loaded = None if wish.offline else doors.slurm.nodes()
         memory = former.decision.memory if former else memory_of(current)
         arn = former.cluster_arn if former else None
-        observation = self.observer.look(disk.conf, loaded, memory, ask=not wish.offline, known_arn=arn)
+        observation = self.observer.look(disk.conf, loaded, memory, ask=wish.ask and not wish.offline, known_arn=arn)
         if observation.blind and not memory.identities:
             raise InputError(observation.documents.issues)
         slurm = self._support(disk)
@@ -375,7 +377,7 @@ def back_off(failed_in_a_row: int) -> float:
 
 def observe(wiring: Wiring) -> State:
     """A pass in memory: what is in force, what is desired and why. Writes nothing. Raises InputError."""
-    return wiring.reconciler().think(Wish(dry_run=True)).state
+    return wiring.reconciler().think(Wish(dry_run=True, ask=False)).state
 
 
 __all__ = ["Decision", "Memory", "Outcome", "Reconciler", "Thought", "Wish", "back_off", "observe"]
