@@ -1,0 +1,265 @@
+"""Why a node and a partition are as they are: every answer, what won and why, the rule or setting behind a kind."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from topology_plugin.core.consequences import refused
+from topology_plugin.core.diff import Way, ways
+from topology_plugin.core.hostlists import node_order
+from topology_plugin.core.instance_types import capability
+from topology_plugin.core.inventory import Node
+from topology_plugin.core.job_sizes import Ranges
+from topology_plugin.core.position import SPACES, Position
+from topology_plugin.core.settings import Settings
+from topology_plugin.core.state import State
+from topology_plugin.core.topology import Blocks, Kind, Tree
+
+MANY_SWITCHES, TOO_MANY_SWITCHES = 700, 1200
+
+
+@dataclass(frozen=True)
+class Said:
+    """One source's answer, or its silence. `fits`: the topologies in which it was believed."""
+
+    source: str
+    position: Position | None
+    silent: str = ""
+    fits: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Seat:
+    """Where a node stands in one topology, in force and desired (None: nowhere), and why there.
+
+    `space`: the id space that won for the whole topology, `won` why it did; `unplaced`: why it has no position.
+    """
+
+    topology: str
+    kind: Kind
+    partitions: tuple[str, ...]
+    in_force: Way | None
+    desired: Way | None
+    source: str | None = None
+    space: str | None = None
+    won: str = ""
+    unplaced: str = ""
+
+
+@dataclass(frozen=True)
+class NodeWhy:
+    """`issues`: what did not fit together about it; `advice`: what to do, where something is missing."""
+
+    name: str
+    node: Node | None
+    partitions: tuple[str, ...]
+    said: tuple[Said, ...]
+    seats: tuple[Seat, ...]
+    issues: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class GroupWhy:
+    """`ability`: block, tree or None (no network data); `evidence`: seen on its nodes or by an earlier pass."""
+
+    name: str
+    instance_type: str | None
+    role: str
+    nodes: int
+    ability: str | None
+    evidence: bool
+
+
+@dataclass(frozen=True)
+class PartitionWhy:
+    """`topology`, `kind`, `word`: desired; `in_force`: (topology, kind) now, None: not known."""
+
+    name: str
+    kind: Kind
+    topology: str
+    word: str | None
+    rule: str
+    default_rule: str
+    setting: str
+    in_force: tuple[str, Kind] | None
+    groups: tuple[GroupWhy, ...]
+    nodes: int
+    units: int
+    unit: str
+    unplaced: Mapping[str, str] = field(default_factory=dict)
+    sizes: tuple[int, ...] = ()
+    refused: Ranges = ()
+    uncovered: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def explain_node(state: State, name: str) -> NodeWhy:
+    """Everything known of one node; the name may be one that no source knows (then nearly all of it is empty)."""
+    inventory = state.inventory
+    node = inventory.nodes.get(name)
+    partitions = tuple(p.name for p in inventory.partitions.values() if name in p.nodes)
+    seats = tuple(_seats(state, name, partitions))
+    said = tuple(_said(state, node, name)) if node else ()
+    keys = {name, *(node.addresses if node else ()), *((node.instance_id,) if node and node.instance_id else ())}
+    issues = tuple(str(issue) for issue in inventory.issues if any(_names(key, str(issue)) for key in keys))
+    return NodeWhy(name, node, partitions, said, seats, issues, tuple(_advice(node, partitions, seats)))
+
+
+def _names(key: str, text: str) -> bool:
+    """`key` as a whole word: ip-10-1-1-1 is not in ip-10-1-1-11."""
+    at = text.find(key)
+    while at >= 0:
+        before, after = text[at - 1 : at], text[at + len(key) : at + len(key) + 1]
+        if not (before.isalnum() or before in ("-", ".")) and not (after.isalnum() or after == "-"):
+            return True
+        at = text.find(key, at + 1)
+    return False
+
+
+def _seats(state: State, name: str, partitions: tuple[str, ...]) -> list[Seat]:
+    seats = []
+    topologies = {t.name: t.kind for t in (state.in_force.topologies if state.in_force else ())}
+    topologies.update({t.name: t.kind for t in state.desired.topologies})
+    for topology, kind in topologies.items():
+        now = state.in_force.topology(topology) if state.in_force else None
+        then = state.desired.topology(topology)
+        served = tuple(p for p in partitions if (d := state.desired.of_partition(p)) and d.name == topology)
+        before, after = (ways(t).get(name) if t else None for t in (now, then))
+        if before is None and after is None and not served:
+            continue
+        placement = state.decision.placements.get(topology)
+        if kind == "flat" or placement is None:
+            seats.append(Seat(topology, kind, served, before, after))
+            continue
+        space = placement.space
+        won = _why_space(state, topology, kind, space) if space else ""
+        unplaced = placement.unplaced.get(name, "")
+        seats.append(Seat(topology, kind, served, before, after, placement.source.get(name), space, won, unplaced))
+    return seats
+
+
+def _why_space(state: State, topology: str, kind: Kind, space: str) -> str:
+    """How many current nodes of the topology each id space places: the most wins, ties go to the last choice."""
+    members = {n for p in state.inventory.partitions.values()
+               if (d := state.desired.of_partition(p.name)) and d.name == topology for n in p.nodes}  # fmt: skip
+    counts: Counter[str] = Counter()
+    for name in members:
+        node = state.inventory.nodes.get(name)
+        found = (
+            {_space(s) for s, p in node.answers.items() if (p.path if kind == "tree" else p.ultraserver)}
+            if node
+            else set()
+        )
+        counts.update(found)
+    rivals = [f"{other}: {count}" for other, count in counts.most_common() if other != space]
+    told = f"{space} places {counts[space]} of {len(members)} nodes"
+    return f"{told}, the most ({', '.join(rivals)})" if rivals else f"{told}; nobody else places any"
+
+
+def _space(source: str) -> str:
+    return source.partition(":")[2] if source.startswith("last-known:") else SPACES.get(source, source)
+
+
+def _said(state: State, node: Node, name: str) -> list[Said]:
+    believed: dict[str, list[str]] = {}
+    for topology, placement in state.decision.placements.items():
+        if name in placement.source:
+            believed.setdefault(placement.source[name], []).append(topology)
+    answers = [Said(source, position, "", tuple(believed.get(source, ()))) for source, position in node.answers.items()]
+    return [*answers, *(Said(source, None, why) for source, why in node.silent.items() if source not in node.answers)]
+
+
+def _advice(node: Node | None, partitions: tuple[str, ...], seats: tuple[Seat, ...]) -> list[str]:
+    if node is None:
+        return ["no slurm.conf line and no instance has this name: is it spelled right?"] if not partitions else []
+    advice = []
+    structured = [seat for seat in seats if seat.kind != "flat"]
+    if node.instance_id is None:
+        advice.append(
+            "run `hyperpod-topology register` on the node, or see that resource_config.json lists its address"
+        )
+    elif any(seat.unplaced for seat in structured) and not node.answers:
+        if "records" in node.silent and "regist" not in node.silent["records"]:
+            advice.append("no source has its position yet; as soon as one has, the next pass moves it there")
+        else:
+            advice.append(
+                "run `hyperpod-topology register` on the node: its own resource_config.json may have the label"
+            )
+    if not partitions:
+        advice.append("it is in no partition: no topology serves it")
+    if any(seat.in_force != seat.desired for seat in structured):
+        advice.append("a change is pending: `hyperpod-topology diff` shows it, `hyperpod-topology merge` makes it")
+    return advice
+
+
+def explain_partition(state: State, name: str, settings: Settings | None = None) -> PartitionWhy:
+    """Everything behind a partition's topology. `settings` None: not known which settings were in force."""
+    inventory, decision = state.inventory, state.decision.partitions.get(name)
+    partition = inventory.partitions[name]
+    topology = state.desired.of_partition(name)
+    body = topology.body if topology else None
+    held = set(topology.body.nodes()) if topology else set()
+    structured = isinstance(body, (Tree, Blocks))
+    now = state.in_force.of_partition(name) if state.in_force and state.in_force.topologies else None
+    placement = state.decision.placements.get(topology.name) if topology and structured else None
+    members = set(partition.nodes)
+    unplaced = placement.unplaced if placement else {}
+    if isinstance(body, Tree):
+        units, unit = sum(1 for switch in body.switches), "switches"
+    else:
+        units, unit = (sum(1 for b in body.blocks if b.nodes), "blocks") if isinstance(body, Blocks) else (0, "")
+    notes = list(placement.notes) if placement else []
+    if isinstance(body, Tree) and units > MANY_SWITCHES:
+        notes.append(
+            f"{units} switches: slurmctld's cost grows with their cube (above {TOO_MANY_SWITCHES} it is refused)"
+        )
+    return PartitionWhy(
+        name=name,
+        kind=topology.kind if topology else "flat",
+        topology=topology.name if topology else "",
+        word=state.desired.words.get(name),
+        rule=decision.rule if decision else "",
+        default_rule=state.decision.default_rule if state.desired.words.get(name) is None else "",
+        setting=_setting(name, settings),
+        in_force=(now.name, now.kind) if now else None,
+        groups=tuple(_groups(state, name)),
+        nodes=len(partition.nodes),
+        units=units,
+        unit=unit,
+        unplaced={n: unplaced[n] for n in sorted(members & set(unplaced), key=node_order)},
+        sizes=body.sizes if isinstance(body, Blocks) else (),
+        refused=refused(state.desired, name, partition.nodes),
+        uncovered=tuple(n for n in partition.nodes if n not in held) if structured else (),
+        notes=tuple(notes),
+    )
+
+
+def _setting(name: str, settings: Settings | None) -> str:
+    if settings is None or name not in settings.partitions:
+        return ""
+    chosen = settings.partitions[name]
+    words = [f"kind {chosen.kind}"] if chosen.kind else []
+    words += [f"block_sizes {chosen.block_sizes}"] if chosen.block_sizes is not None else []
+    words += [f"separate_fabrics {chosen.separate_fabrics}"] if chosen.separate_fabrics is not None else []
+    return f"partitions.{name}: {', '.join(words)} ({settings.origin('partitions')})" if words else ""
+
+
+def _groups(state: State, partition: str) -> list[GroupWhy]:
+    inventory = state.inventory
+    members = inventory.partitions[partition].nodes
+    counts = Counter(node.group for n in members if (node := inventory.nodes.get(n)) and node.group)
+    named = {g.name for g in inventory.groups.values() if partition in g.partitions}
+    remembered = state.decision.memory.types
+    found = []
+    for name in sorted(named | set(counts)):
+        group = inventory.groups.get(name)
+        kind = group.instance_type if group else None
+        seen = remembered.get(kind or "") or remembered.get(f"group:{name}")
+        ability = "block" if "block" in (seen, capability(kind)) else seen or capability(kind)
+        found.append(
+            GroupWhy(name, kind, group.role if group else "unknown", counts.get(name, 0), ability, seen is not None)
+        )
+    return found

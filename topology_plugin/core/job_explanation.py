@@ -1,0 +1,220 @@
+"""Which constraint of the topology holds a pending job, and what would let it run.
+
+Slurm's rules restated (facts: Blocks, Trees; run). What is not the topology's doing is said to be Slurm's own reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from topology_plugin.core import job_sizes
+from topology_plugin.core.consequences import refused
+from topology_plugin.core.diff import ways
+from topology_plugin.core.job_sizes import Ranges
+from topology_plugin.core.live import Job, Live
+from topology_plugin.core.state import State
+from topology_plugin.core.topology import Blocks, Configuration, Topology, Tree
+
+
+@dataclass(frozen=True)
+class Hold:
+    """One constraint. `for_good`: no free node changes it, only what `remedy` says; else it passes by itself."""
+
+    what: str
+    remedy: str = ""
+    for_good: bool = False
+
+
+@dataclass(frozen=True)
+class Lies:
+    """How a running job lies in a topology: `units` leaves or blocks (name → its nodes there), `least`: as few as they
+    could be with every node idle."""
+
+    topology: str
+    unit: str
+    units: tuple[tuple[str, int], ...]
+    least: int
+
+
+@dataclass(frozen=True)
+class JobWhy:
+    """`holds`: topology's constraints on a pending job, first the decisive one; empty: the topology does not hold it.
+
+    `ours`: Slurm holds it because of a change of ours; it is released by itself."""
+
+    job: Job
+    topologies: tuple[str, ...]
+    holds: tuple[Hold, ...] = ()
+    lies: tuple[Lies, ...] = ()
+    ours: bool = False
+    notes: tuple[str, ...] = ()
+
+
+def explain_job(state: State, live: Live, job: Job) -> JobWhy:
+    """Against what is in force (what is desired where that is not known)."""
+    configuration = state.in_force if state.in_force and state.in_force.topologies else state.desired
+    names = [p for p in job.partitions if p in state.inventory.partitions]
+    topologies = tuple(dict.fromkeys(t.name for p in names if (t := configuration.of_partition(p))))
+    ours = job.id in state.held
+    if not job.pending:
+        return JobWhy(job, topologies, lies=tuple(_lies(configuration, names, job)), ours=ours)
+    holds: list[Hold] = []
+    for partition in names:
+        found = list(_holds(state, live, job, configuration, partition))
+        if not found:
+            holds = []  # one partition of several that can run it is enough
+            break
+        holds.extend(found)
+    notes = []
+    unknown = [p for p in job.partitions if p not in state.inventory.partitions]
+    if unknown:
+        notes.append(f"partition {', '.join(unknown)} is not in slurm.conf")
+    if job.priority == 0 and job.reason == "BadConstraints" and not any(hold.for_good for hold in holds):
+        holds.insert(0, _stale(job, ours))
+    holds.sort(key=lambda hold: not hold.for_good)
+    return JobWhy(job, topologies, tuple(holds), (), ours, tuple(notes))
+
+
+def _stale(job: Job, ours: bool) -> Hold:
+    what = "Slurm once found it never runnable and holds it since (Priority=0); the topology in force could run it"
+    if ours:
+        return Hold(what, "it is released by the next pass", for_good=True)
+    return Hold(what, f"scontrol release {job.label}", for_good=True)
+
+
+def _holds(state: State, live: Live, job: Job, configuration: Configuration, partition: str) -> Iterator[Hold]:
+    topology = configuration.of_partition(partition)
+    if topology is None:
+        return
+    members = state.inventory.partitions[partition].nodes
+    ranges = refused(configuration, partition, members)
+    if job.segment and isinstance(topology.body, Blocks):
+        # Each piece is placed by itself: the whole may be a size that is refused without segments (run).
+        if job.segment > topology.body.sizes[0] and not job_sizes.accepts(ranges, job.segment):
+            what = f"segments of {job.segment} nodes are a size that {partition} cannot run"
+            yield Hold(f"{what} (refused: {job_sizes.told(ranges)})", "another --segment", for_good=True)
+        ranges = ()
+    yield from _size(ranges, partition, members, job)
+    yield from _required(topology, job)
+    allowed = [n for n in members if n not in job.excluded]
+    if isinstance(topology.body, Blocks):
+        yield from _in_blocks(topology.body, job, live, set(allowed))
+    elif isinstance(topology.body, Tree):
+        yield from _in_tree(topology.body, job, live, set(allowed))
+
+
+def _size(ranges: Ranges, partition: str, members: Sequence[str], job: Job) -> Iterator[Hold]:
+    wanted = job.nodes_wanted
+    if wanted > len(members):
+        yield Hold(f"asks for {wanted} nodes, {partition} has {len(members)}", "ask for fewer", for_good=True)
+    elif not job_sizes.accepts(ranges, wanted):
+        above = job_sizes.next_accepted(ranges, wanted, len(members))
+        below = next((n for n in range(wanted - 1, 0, -1) if job_sizes.accepts(ranges, n)), None)
+        sizes = " or ".join(f"-N{n}" for n in (below, above) if n is not None)
+        remedy = f"ask for {sizes}" if sizes else ""
+        remedy += ", a range of sizes, or a node more in a short block" if remedy else "see `explain` of the partition"
+        told = job_sizes.told(ranges)
+        yield Hold(f"{wanted} nodes is a size that {partition} cannot run (refused: {told})", remedy, for_good=True)
+
+
+def _required(topology: Topology, job: Job) -> Iterator[Hold]:
+    if not job.required:
+        return
+    found = ways(topology)
+    bare = [node for node in job.required if node not in found]
+    if bare:
+        yield Hold(f"requires {', '.join(bare)}, in no switch or block of {topology.name}", "merge, see `doctor`", True)
+    elif isinstance(topology.body, Blocks):
+        blocks = {found[node][0] for node in job.required}
+        if len(blocks) > 1:
+            what = f"requires nodes (-w) of {len(blocks)} blocks, which Slurm refuses: {', '.join(sorted(blocks))}"
+            yield Hold(what, "require nodes of one block only, or none", for_good=True)
+    elif isinstance(topology.body, Tree):
+        roots = {found[node][0] for node in job.required}
+        if len(roots) > 1:
+            yield Hold(f"requires nodes below different roots: {', '.join(sorted(roots))}", "stay below one root", True)
+
+
+def _in_blocks(body: Blocks, job: Job, live: Live, allowed: set[str]) -> Iterator[Hold]:
+    base, wanted = body.sizes[0], max(job.nodes_wanted, 1)
+    if job.segment and wanted % job.segment:
+        near = [n for n in (wanted // job.segment * job.segment, -(-wanted // job.segment) * job.segment) if n]
+        sizes = " or ".join(f"-N{n}" for n in dict.fromkeys(near))
+        yield Hold(f"--segment={job.segment} does not divide {wanted} nodes", f"ask for {sizes}", for_good=True)
+        return
+    counts = [sum(1 for n in b.nodes if n in allowed) for b in body.blocks]
+    idle = [sum(1 for n in b.nodes if n in allowed and live.states.get(n) == "idle") for b in body.blocks]
+    if job.segment:
+        pieces = wanted // job.segment
+        ever, now = (sum(c // job.segment for c in counted) for counted in (counts, idle))
+        if job.segment <= base and ever < pieces:
+            what = f"needs {pieces} segments of {job.segment} nodes, each in one block; all blocks together hold {ever}"
+            yield Hold(what, f"a smaller --segment, or at most {ever * job.segment} nodes", for_good=True)
+        elif job.segment <= base and now < pieces:
+            yield Hold(f"needs {pieces} segments of {job.segment} idle nodes, each in one block; there are {now} now")
+        return
+    most = -(-wanted // base)
+    level = next((size for size in body.sizes if size >= wanted), None)
+    together = (
+        len(idle) if level is None else level // base
+    )  # a job lies in one block of the smallest level that holds it
+    groups = [idle[at : at + together] for at in range(0, len(idle), together)]
+    best = max((sum(sorted(group, reverse=True)[:most]) for group in groups), default=0)
+    if best < wanted <= sum(idle):
+        blocks = "one block" if most == 1 else f"{most} blocks"
+        where = f" of one level of {level}" if together > 1 and level is not None else ""
+        room = f"{best} idle nodes in the {blocks if most > 1 else 'block'} with most room, {sum(idle)} in all"
+        what = f"{wanted} nodes may use at most {blocks}{where} (base size {base}): {room}"
+        yield Hold(what, "wait, or a --segment that fits the room there is")
+
+
+def _in_tree(body: Tree, job: Job, live: Live, allowed: set[str]) -> Iterator[Hold]:
+    idle = {n for n in allowed if live.states.get(n) == "idle"}
+    wanted = max(job.nodes_wanted, 1)
+    below: dict[str, list[str]] = {}
+    for switch in body.switches:
+        below[switch.name] = [n for n in switch.nodes if n in allowed]
+        for child in switch.children:
+            below[switch.name] += below.get(child, [])
+    if len(body.roots()) > 1:
+        free = max(sum(1 for n in below[root.name] if n in idle) for root in body.roots())
+        if free < wanted <= len(idle):
+            yield Hold(f"cannot span roots; the one with most room has {free} idle nodes, {len(idle)} are idle in all")
+    if job.switches:
+        leaves = sorted((len(below[s.name]) for s in body.switches if s.nodes), reverse=True)
+        room = sorted((sum(1 for n in below[s.name] if n in idle) for s in body.switches if s.nodes), reverse=True)
+        asks = f"--switches={job.switches}"
+        wait = (
+            f"after {job.switch_wait} s it starts anyway"
+            if job.switch_wait
+            else "after max_switch_wait it starts anyway"
+        )
+        if sum(leaves[: job.switches]) < wanted:
+            largest = "largest leaf has" if job.switches == 1 else f"largest {job.switches} leaves have"
+            have = f"the {largest} {sum(leaves[: job.switches])} nodes"
+            yield Hold(f"{asks} can never be met for {wanted} nodes: {have}", f"{wait}; or ask for more switches")
+        elif sum(room[: job.switches]) < wanted <= len(idle):
+            yield Hold(f"{asks}: not enough idle nodes under so few leaf switches now", wait)
+
+
+def _lies(configuration: Configuration, partitions: Sequence[str], job: Job) -> Iterator[Lies]:
+    for name in dict.fromkeys(t.name for p in partitions if (t := configuration.of_partition(p))):
+        topology = configuration.topology(name)
+        if topology is None or not job.nodes or topology.kind == "flat":
+            continue
+        found = ways(topology)
+        counts: dict[str, int] = {}
+        for node in job.nodes:
+            if node in found:
+                counts[found[node][-1]] = counts.get(found[node][-1], 0) + 1
+        body = topology.body
+        units = [b.nodes for b in body.blocks] if isinstance(body, Blocks) else []
+        units = [s.nodes for s in body.switches] if isinstance(body, Tree) else units
+        left, least = len(job.nodes), 0
+        for size in sorted((len(nodes) for nodes in units), reverse=True):
+            if left <= 0:
+                break
+            left, least = left - size, least + 1
+        unit = "block" if isinstance(body, Blocks) else "leaf"
+        yield Lies(name, unit, tuple(sorted(counts.items(), key=lambda c: (-c[1], c[0]))), least)
