@@ -155,6 +155,14 @@ def test_a_node_finds_out_who_it_is(node: Node, way: Callable[[Node], Registrar]
     assert way(node).register() == type(done)(done.record, done.how, False)
 
 
+def test_a_node_can_be_identified_without_registering(node: Node) -> None:
+    known = by_tag(node).identify()
+    assert (known.group.name, known.instance.instance_id, known.how) == ("worker-a", A1, "the DMI asset tag")
+    assert node.recorded() == {}
+    with pytest.raises(PassError, match="not registered"):
+        node.registrar("i-0fff", timeout=5).identify()
+
+
 def test_a_foreign_dmi_tag_is_no_identity(node: Node) -> None:
     """Whether HyperPod's machines carry the id that resource_config names is not published: listed ids only."""
     node.machine.tag = "i-0ffffffffffffffff"

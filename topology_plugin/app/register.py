@@ -72,10 +72,6 @@ class Registrar:
     def register(self) -> Registration | None:
         """None: the registry is switched off. Raises InputError for input that cannot be used and
         PassError where this node could not register in time."""
-        if self.given is not None and not INSTANCE_ID.match(self.given):
-            raise InputError(
-                Issue("--instance-id", f"{shown(self.given)} is not an instance id", "e.g. i-0123456789abcdef0")
-            )
         until = self.clock.monotonic() + self.timeout
         known = self._find(until)
         notes = [str(issue) for issue in known.config.issues]
@@ -106,6 +102,10 @@ class Registrar:
     def _find(self, until: float) -> Known:
         """Asks until someone names an instance that resource_config lists; the file is read anew each time, as it may
         not list this node yet."""
+        if self.given is not None and not INSTANCE_ID.match(self.given):
+            raise InputError(
+                Issue("--instance-id", f"{shown(self.given)} is not an instance id", "e.g. i-0123456789abcdef0")
+            )
         pause = FIRST_PAUSE
         said = ""
         while True:
@@ -116,7 +116,7 @@ class Registrar:
             except InputError as unusable:  # it may just be being written
                 error, why = unusable, str(unusable)
             else:
-                found, why = self._identify(config)
+                found, why = self._told_by(config)
                 if found is not None:
                     return found
             left = until - self.clock.monotonic()
@@ -128,7 +128,7 @@ class Registrar:
             self.clock.sleep(min(pause, left))
             pause = min(2 * pause, LONGEST_PAUSE)
 
-    def _identify(self, config: ResourceConfig) -> tuple[Known | None, str]:
+    def _told_by(self, config: ResourceConfig) -> tuple[Known | None, str]:
         """This node, or why it cannot be told. An id that is listed wins; then CustomerIpAddress, and nothing else."""
         if self.given is not None:
             return self._listed(config, self.given, "the option", None)
