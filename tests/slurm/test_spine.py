@@ -334,9 +334,11 @@ def test_the_whole_way_by_real_processes(room: NewRoom) -> None:
     here = room()
     here.boot(unlabelled)
     here.register([m for m in simulated.machines if m.label], simulated)
-    first = here.on_controller("merge")
+    metrics = here.directory / "metrics" / "topology.prom"
+    first = here.on_controller("merge", "--metrics-file", str(metrics))
     assert first.returncode == 0, first.stderr
     assert here.in_force().words == {"dev": None, "train": "tree", "gb200": "block", "cpu": None}
+    assert "hyperpod_topology_reconfigures_total 1.0" in metrics.read_text()
     assert here.on_controller("merge", "--dry-run").returncode == 0
     second = here.on_controller("merge")
     assert second.stdout.startswith("nothing to do")

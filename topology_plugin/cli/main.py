@@ -151,7 +151,12 @@ class Door:
         from topology_plugin.app.wiring import Wiring
 
         settings = {name: value for name, value in self.flags.items() if name not in ("root", "verbose")}
-        return Wiring.of(self.root, settings, os.environ)
+        wiring = Wiring.of(self.root, settings, os.environ)
+        if wiring.settings.metrics_file is None:
+            return wiring
+        from topology_plugin.cli.metrics_file import writing_metrics
+
+        return writing_metrics(wiring)
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
