@@ -14,15 +14,13 @@ import sys
 import time
 from pathlib import Path
 
-from node_setup.install import HOME, LOG, WAYS, Log, node_root
+from node_setup.install import WAYS, Log, node_root
 from node_setup.processes import Background, Systemd, our_command
-from node_setup.setup import Setup
+from node_setup.setup import GRACE_SECONDS, Setup
 from node_setup.uninstall import uninstall
 from node_setup.units import Units
 
 GUARD_SECONDS = 25.0
-# What register may take beyond its own limit before it counts as hung.
-REGISTER_GRACE_SECONDS = 15.0
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -59,7 +57,7 @@ def register(version: Path) -> int:
     from topology_plugin.app.wiring import Wiring
 
     root = node_root(os.environ)
-    seconds = Wiring.of(str(root), {}, os.environ).settings.register_timeout_seconds + REGISTER_GRACE_SECONDS
+    seconds = Wiring.of(str(root), {}, os.environ).settings.register_timeout_seconds + GRACE_SECONDS
     started = time.monotonic()
     code = Background(our_command(version, "register"), sys.stdout).wait(seconds)
     if code is None:
@@ -74,8 +72,6 @@ def guard(version: Path) -> int:
         print(f"guard hangs after {GUARD_SECONDS:.0f} s and is left; slurmctld starts from what is on disk")
     return 0
 
-
-__all__ = ["HOME", "LOG", "main"]
 
 if __name__ == "__main__":
     sys.exit(main())
