@@ -415,6 +415,17 @@ def test_waiting_for_identity_and_file_system_share_one_time_limit(node: Node) -
     assert sum(node.clock.slept) == pytest.approx(60)
 
 
+def test_faults_of_other_machines_are_said_but_do_not_flood_the_log(node: Node) -> None:
+    document = cases.f0()
+    document["InstanceGroups"].append(cases.group("worker-z", "ml.p5.48xlarge", *[{"InstanceId": "?"}] * 1000))
+    node.config(document)
+    done = by_option(node).register()
+    assert done is not None
+    assert len(done.notes) == 6
+    assert "InstanceGroups[4].Instances[0].InstanceId" in done.notes[0]
+    assert done.notes[-1] == "and 995 more like these in resource_config.json"
+
+
 def test_without_a_registry_there_is_nothing_to_do(node: Node) -> None:
     node.registry = None
     assert by_option(node).register() is None

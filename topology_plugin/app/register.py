@@ -17,6 +17,7 @@ from topology_plugin.core.json_document import shown
 from topology_plugin.core.records import Record
 from topology_plugin.core.resource_config import InstanceGroup, ResourceConfig
 
+MAX_NOTES = 5  # most are about other machines, and `doctor` on the controller lists them all
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 5.0
 
 
@@ -74,7 +75,9 @@ class Registrar:
         PassError where this node could not register in time."""
         until = self.clock.monotonic() + self.timeout
         known = self._find(until)
-        notes = [str(issue) for issue in known.config.issues]
+        notes = [str(issue) for issue in known.config.issues[:MAX_NOTES]]
+        if len(known.config.issues) > MAX_NOTES:
+            notes.append(f"and {len(known.config.issues) - MAX_NOTES} more like these in resource_config.json")
         registry = self.registry(known.config.cluster_arn)
         if registry is None:
             return None
