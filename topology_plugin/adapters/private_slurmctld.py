@@ -127,7 +127,7 @@ class PrivateSlurmctld:
         while (code := self._first.poll()) is None:
             # Ping alone could be answered by a stranger on our port.
             said = "Running as primary" in self._words(mark) if self.foreground else self._service.ready.is_set()
-            if said and " is UP" in self.scontrol("ping", check=False).stdout and self._first.poll() is None:
+            if said and self._answers(deadline) and self._first.poll() is None:
                 return
             if time.monotonic() > deadline:
                 self.kill()
@@ -135,6 +135,13 @@ class PrivateSlurmctld:
             time.sleep(0.005)
         self.kill()  # what it may have started before it died
         raise SlurmctldDied(code, last_words(self._words(mark)), self.log_path)
+
+    def _answers(self, deadline: float) -> bool:
+        """One that waits for a file (60 s for a missing topology.conf) keeps ping waiting too, for 10 s (run)."""
+        try:
+            return " is UP" in self.scontrol("ping", check=False, timeout=max(0.1, deadline - time.monotonic())).stdout
+        except subprocess.TimeoutExpired:
+            return False
 
     @property
     def pid(self) -> int | None:

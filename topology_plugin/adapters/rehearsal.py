@@ -157,6 +157,8 @@ class NamespaceRehearsal:
             for question in questions:
                 left = deadline - self._now()
                 answers[question] = _ask(slurmctld, question, stage.external, left) if left > 0 else None
+                if not answers[question] and _gone(slurmctld, answers[question]):
+                    return False, f"slurmctld crashed when it was asked for sbatch {question}"
         except SlurmctldDied as died:
             if died.code < 0:
                 return False, f"slurmctld crashed: {signal.Signals(-died.code).name}"
@@ -204,7 +206,20 @@ def _ask(slurmctld: PrivateSlurmctld, question: Question, external: bool, second
     if done.returncode == 0:
         return True
     said = done.stderr.lower()
+    if "zero bytes" in said:
+        return None  # the connection ended without an answer
     return False if "allocation failure" in said or "batch job submission failed" in said else None
+
+
+def _gone(slurmctld: PrivateSlurmctld, answer: bool | None) -> bool:
+    """Whether the question was its end. Without an answer it may still be dying."""
+    patience = 1.0 if answer is None else 0.0
+    until = time.monotonic() + patience
+    while slurmctld.alive():
+        if time.monotonic() >= until:
+            return False
+        time.sleep(0.02)
+    return True
 
 
 class _Namespace:

@@ -88,7 +88,7 @@ _ALL = (
     Rule("default-none", "warns", "no cluster default: the first topology is it", _YAML),
     # units
     _dies("units-missing", "a tree without switches, a block topology without blocks", _since(V25_05)),
-    _dies("unit-unnamed", "a switch or block without a name"),
+    _dies("unit-unnamed", "a switch or block without a name", _YAML),
     _dies("unit-twice", "two switches, or two blocks, of one name"),
     _dies("child-undefined", "a child that is no switch of this tree (or the switch itself)"),
     _dies("switch-loop", "switches that are each other's children"),
@@ -126,7 +126,7 @@ _ALL = (
     _dies("name-long", "a switch name of more than 64 letters", _CONF),
     # slurm.conf
     _dies("word-unknown", "a partition that names a topology that is not there", _YAML),
-    _dies("word-empty", "`Topology=` without a value"),
+    _dies("word-empty", "`Topology=` without a value", _YAML),
     _dies("word-unsupported", "`Topology=` in slurm.conf, which 24.11 does not know", _CONF),
     _dies("node-word-unknown", "a NodeName line that names a topology or unit that is not there", _YAML),
     Rule("node-word-bare", "warns", "a NodeName line that names a topology without a unit", _YAML),

@@ -153,6 +153,8 @@ def topology_conf(text: str | None, kind: DeclaredKind, findings: Findings) -> D
             nodes = nodes if "nodes" in pairs else None
             units.append(Unit(pairs[first], nodes, children if "switches" in pairs else None, readable))
     if not units:
+        if any(finding.rule == "conf-line" for finding in findings.found):
+            return nothing
         for rule in ("conf-empty", "conf-empty-idle"):
             what = f"is empty under TopologyPlugin=topology/{kind}"
             findings.add(rule, CONF, what, "fill it, or set TopologyPlugin=topology/default")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from itertools import pairwise
 
 from topology_plugin.core.declared import Declared, Unit
 from topology_plugin.core.hostlists import expand, fold
@@ -261,7 +262,7 @@ def _short(topology: Declared, counts: list[int], base: int, findings: Findings)
     if findings.version is None or findings.version >= V25_05:
         return
     for unit, count in zip(topology.units, counts, strict=True):
-        if count < base:
+        if unit.readable and unit.nodes is not None and count < base:
             where = f"{topology.where}, block {unit.name}"
             what = f"has {count} nodes, fewer than the base size {base}"
             findings.add("block-short", where, what, "use a smaller base size, or a tree")
@@ -272,9 +273,22 @@ def _levels(topology: Declared, findings: Findings) -> None:
     if len(topology.units) % width:
         what = f"{len(topology.units)} blocks are no multiple of {width}, the largest level: the largest jobs never run"
         findings.add("blocks-unpadded", topology.where, what, "add empty blocks at the end")
-    for unit in topology.units:
+    for names in _joined_names(topology):
         try:
-            expand(unit.name or "")
+            expand(names)
         except InputError as error:
-            where = f"{topology.where}, block {unit.name}"
-            findings.add("block-name", where, f"is no name: {error.issues[0].what}", "rename it")
+            what = f"the names of blocks that form a larger one are no node list: {error.issues[0].what}"
+            findings.add("block-name", topology.where, what, "use a-z, 0-9, - and _ in names")
+            return
+
+
+def _joined_names(topology: Declared) -> Iterable[str]:
+    """For each larger block the names of its blocks, as Slurm joins and parses them (src: block_record.c)."""
+    count = len(topology.units)
+    widths = sorted({size // (topology.sizes or (1,))[0] for size in topology.sizes or (1,)})
+    for lower, width in pairwise(widths):
+        for at in range(0, count, width):
+            if width <= count - at or lower < count - at:
+                yield ",".join(unit.name or "" for unit in topology.units[at : at + width])
+        if width >= count:
+            return

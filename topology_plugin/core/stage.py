@@ -70,7 +70,9 @@ def scene(
     joining = tuple(dynamic)
     lines = [f"{name}={conf.parameters[key]}" for key, name in _KEPT_PARAMETERS.items() if key in conf.parameters]
     lines += _node_lines(conf, joining, "EXTERNAL" if external(version) else "CLOUD")
-    lines += _partition_lines(conf, conf.words() if words is None else {**conf.words(), **words}, joining)
+    # An empty `Topology=` stays one, so that slurmctld dies of it here too.
+    own = {name: partition.topology for name, partition in conf.partitions.items()}
+    lines += _partition_lines(conf, own if words is None else {**own, **words}, joining)
     return Scene("\n".join(lines) + "\n", topology_yaml, topology_conf)
 
 
@@ -124,7 +126,8 @@ def questions(
     most: int = MOST_QUESTIONS,
     version: Numbers | None = None,
 ) -> tuple[Question, ...]:
-    """At most `most`: first the distinct shapes of pending jobs, then the edges of the sizes that are refused."""
+    """At most `most`: one that could crash slurmctld for each tree, then the distinct shapes of pending jobs, then the
+    edges of the sizes that are refused."""
     shapes: dict[tuple[str, ...], list[str]] = {}
     real: set[tuple[str, ...]] = set()
     for job in jobs:
@@ -135,11 +138,22 @@ def questions(
         kinds = {t.kind for p in job.partition.split(",") if (t := after.of_partition(p)) is not None}
         if job.required and "block" in kinds:
             real.add(arguments)
-    asked = [Question(arguments, tuple(labels), arguments in real) for arguments, labels in shapes.items()]
+    asked = [Question(arguments) for arguments in _daring_questions(conf, after)]
+    asked += [Question(arguments, tuple(labels), arguments in real) for arguments, labels in shapes.items()]
     for arguments in _size_questions(conf, before, after):
         if arguments not in shapes:
             asked.append(Question(arguments))
     return tuple(asked[:most])
+
+
+def _daring_questions(conf: SlurmConf, after: Configuration) -> Iterator[tuple[str, ...]]:
+    """A range that ends above what there is: with a tree whose leaves lie at different depths, slurmctld's end (run)."""
+    seen: set[str] = set()
+    for name, partition in conf.partitions.items():
+        topology = after.of_partition(name)
+        if partition.nodes and topology is not None and topology.kind == "tree" and topology.name not in seen:
+            seen.add(topology.name)
+            yield ("-p", name, "-N", f"1-{len(partition.nodes) + 1}")
 
 
 def shape(job: Job) -> tuple[str, ...]:

@@ -72,7 +72,8 @@ def load(text: str | bytes, where: str = "topology.yaml") -> Raw:
         mark = getattr(error, "problem_mark", None)
         place = f"{where}:{mark.line + 1}" if mark is not None else where
         problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
-        raise Unreadable("yaml-broken", Issue(place, f"is not YAML: {problem}", "mend or remove the line")) from None
+        rule = "yaml-too-deep" if "nesting" in problem else "yaml-broken"
+        raise Unreadable(rule, Issue(place, f"is not YAML: {problem}", "mend or remove the line")) from None
     return root
 
 
