@@ -25,7 +25,7 @@ def guard(door: Door) -> int:
 
     \b
     For slurmctld's unit:
-      ExecStartPre=-/opt/hyperpod-topology/bin/hyperpod-topology guard
+      ExecStartPre=-+/opt/hyperpod-topology/current/bin/hyperpod-topology guard
 
     What slurmctld would die of becomes the last good generation, if that fits slurm.conf as it is, else flat alone
     without any Topology= word. The broken files are kept in the state directory. What starts is not touched.
