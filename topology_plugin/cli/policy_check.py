@@ -52,7 +52,7 @@ def _policy(view: JobView) -> str:
             facts[name] = policy.PartitionFacts(topology.name, topology.kind, same)
             if not same and topology.kind != "flat":
                 say(f"nodes of {name} differ (or Slurm gives no answer): only its plainest jobs get defaults")
-    return policy.policy(facts, view.parameter("EnforcePartLimits").upper() == "ALL")
+    return policy.policy(facts, view.parameter("EnforcePartLimits").upper() == "ALL", view.max_switch_wait)
 
 
 def _write(directory: Path, text: str) -> None:

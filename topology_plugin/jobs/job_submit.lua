@@ -47,7 +47,10 @@ local function load_policy()
     else
         chunk, problem = load(text, "=job_submit_policy.lua", "t", {})
     end
+    -- slurmctld waits for us: a policy that does not end is stopped
+    debug.sethook(function() error("takes too long") end, "", 10000000)
     local fine, made = pcall(chunk or error, problem)
+    debug.sethook()
     if fine and type(made) == "table" then
         policy = made
     else
@@ -227,8 +230,8 @@ local function defaults(job, partition, rules)
     local mine = rules.partitions and rules.partitions[partition.name]
     local size = one_size(job)
     if not mine or not size or size < 2 then return nil end
-    -- het jobs are several jobs; --immediate must not wait
-    if said(job.immediate) or (job.het_job_offset ~= nil and job.het_job_offset ~= 4294967294) then return nil end
+    -- het jobs are several jobs; who sits before a terminal (srun, salloc, --immediate) must not wait for us
+    if not said(job.script) or said(job.immediate) or (job.het_job_offset ~= nil and job.het_job_offset ~= 4294967294) then return nil end
     if said(job.req_switch) or said(job.segment_size) or narrowed(job, mine.uniform) then return nil end
     local here = domains_of(mine.topology, partition.nodes)
     if not here then return nil end

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
+from topology_plugin.jobs.submission import MAX_SWITCH_WAIT
+
 SCRIPT, POLICY = "job_submit.lua", "job_submit_policy.lua"
 
 
@@ -36,16 +38,17 @@ def uniform(nodes: Sequence[Mapping[str, Any]], names: Sequence[str]) -> bool:
     return bool(wanted) and len(rows) == len(wanted) and len(seen) == 1
 
 
-def policy(partitions: Mapping[str, PartitionFacts], enforces_all_limits: bool) -> str:
-    """A policy with our defaults: few leaves in trees, segments in blocks, no routes."""
+def policy(
+    partitions: Mapping[str, PartitionFacts], enforces_all_limits: bool = False, wait: int = MAX_SWITCH_WAIT
+) -> str:
+    """A policy with our defaults: few leaves in trees for up to `wait` seconds, segments in blocks, no routes."""
     lines = []
     for name, facts in sorted(partitions.items()):
         if facts.kind != "flat":
             same = "true" if facts.uniform else "false"
             lines.append(f"    [{_text(name)}] = {{ topology = {_text(facts.topology)}, uniform = {same} }},")
-    return _TEMPLATE.replace("@PARTITIONS@", "\n".join(lines)).replace(
-        "@ENFORCES@", "true" if enforces_all_limits else "false"
-    )
+    filled = _TEMPLATE.replace("@PARTITIONS@", "\n".join(lines)).replace("@WAIT@", str(wait))
+    return filled.replace("@ENFORCES@", "true" if enforces_all_limits else "false")
 
 
 def _text(name: str) -> str:
@@ -71,12 +74,12 @@ return {
 @PARTITIONS@
   },
 
-  -- In trees: jobs from so many nodes wait up to `wait` seconds for the fewest leaves that can hold them.
+  -- In trees: batch jobs from so many nodes wait up to `wait` seconds for the fewest leaves that can hold them.
   -- (Slurm waits no longer than SchedulerParameters=max_switch_wait, 300 s where that is not set.)
-  tree = { min_nodes = 2, wait = 600 },
+  tree = { min_nodes = 2, wait = @WAIT@ },
 
-  -- In blocks: the first rule that fits. Only segments that divide the job's size, are at most the base size and that
-  -- the UltraServers can hold are used. Jobs up to the base size need none: they get one UltraServer anyway.
+  -- In blocks, for batch jobs: the first rule that fits. Only segments are used that divide the job's size, are at
+  -- most the base size and that the UltraServers can hold. Jobs up to the base size get one UltraServer anyway.
   segments = {
     { min_nodes = 19, segment = 18 },
     { min_nodes = 17, segment = 16 },
