@@ -95,9 +95,22 @@ class SlurmCommands:
         return Answer(done.returncode, done.stdout, done.stderr)
 
     def version(self) -> Version | None:
-        """The version of the commands (`scontrol --version` needs no slurmctld)."""
-        answer = self.run("scontrol", "--version", timeout=10)
-        return Version.parse(answer.out) if answer.ok else None
+        """The version of the commands; needs no slurmctld, and no slurm.conf that could be read.
+
+        `scontrol --version` dies of a slurm.conf that its Slurm does not understand (a `Topology=` word on 24.11: run),
+        just when one must know what it would understand; `slurmctld -V` does not look at it.
+        """
+        beside = (self.bin_dir.parent / "sbin" / "slurmctld",) if self.bin_dir else ()
+        for program, option in (
+            ("scontrol", "--version"),
+            *((str(path), "-V") for path in ("slurmctld", *beside, "/usr/sbin/slurmctld")),
+        ):
+            answer = self.run(program, option, timeout=10)
+            if answer.ok and (found := Version.parse(answer.out)) is not None:
+                return found
+            if answer.timed_out:
+                return None
+        return None
 
     def ping(self) -> bool:
         answer = self.run("scontrol", "ping", timeout=15)
