@@ -20,11 +20,9 @@ from node_setup.setup import GRACE_SECONDS, Setup
 from node_setup.uninstall import uninstall
 from node_setup.units import Units
 
-GUARD_SECONDS = 25.0
-
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="hyperpod-topology-setup", description="Set up, guard, uninstall a node.")
+    parser = argparse.ArgumentParser(prog="hyperpod-topology-setup", description="Set up a node, or uninstall it.")
     commands = parser.add_subparsers(dest="command", required=True)
     for way in WAYS:
         command = commands.add_parser(way, help="set this node up, as the lifecycle script does")
@@ -32,7 +30,6 @@ def main(arguments: list[str] | None = None) -> int:
         command.add_argument("--install-failed", action="store_true", help=argparse.SUPPRESS)
         command.add_argument("--role", choices=("controller", "login", "compute"), help="instead of finding out")
     commands.add_parser("register", help="register within the time limit, whatever the file system does")
-    commands.add_parser("guard", help="make what is on disk startable, or leave it; ends in time, exit code 0")
     removal = commands.add_parser("uninstall", help="take everything of ours out of this node")
     removal.add_argument("--force", action="store_true", help="also if Slurm's configuration cannot be cleaned")
     options = parser.parse_args(arguments)
@@ -41,8 +38,6 @@ def main(arguments: list[str] | None = None) -> int:
     version = Path(__file__).resolve().parents[2]
     if options.command == "register":
         return register(version)
-    if options.command == "guard":
-        return guard(version)
     log = Log(root, also_file=options.command != "stock")
     systemd = Systemd(root, log)
     units = Units(root, version, systemd, log)
@@ -64,13 +59,6 @@ def register(version: Path) -> int:
         print(f"register hangs after {time.monotonic() - started:.0f} s and is left: is the shared filesystem there?")
         return 1
     return code
-
-
-def guard(version: Path) -> int:
-    code = Background(our_command(version, "guard"), sys.stdout).wait(GUARD_SECONDS)
-    if code is None:
-        print(f"guard hangs after {GUARD_SECONDS:.0f} s and is left; slurmctld starts from what is on disk")
-    return 0
 
 
 if __name__ == "__main__":
