@@ -71,7 +71,7 @@ def block(*parts: tuple[str, ...], sizes: str = SIZES) -> str:
 
 LEAVES = (("a", "nodes: n[1-2]"), ("b", "nodes: n[3-4]"))
 TREE = tree(*LEAVES, ("r", "children: a,b"))
-BLOCKS = (("x", "nodes: n[1-2]"), ("y", "nodes: n[3-4]"))
+BLOCKS = (("x", "nodes: n[1-2]"), ("w", "nodes: n[3-4]"))
 BLOCK = block(*BLOCKS)
 _CHAIN = [("l0", "nodes: n[1-4]"), *((f"s{i}", f"children: {'l0' if i == 1 else f's{i - 1}'}") for i in range(1, 25))]
 
@@ -197,7 +197,7 @@ STARTS_26 = (
     Files("", "unknown key", f"{TREE}  swiches: 3\n"),
     Files("", "unknown and uncovered nodes", tree(("a", "nodes: n[1-3],zz"))),
     *(Files("", f"nodes {text}", _nodes(text)) for text in ("n]", "n[[1]", "n[1]]", "foo{n1}", "switch{", ",", "ALL")),
-    Files("", "node twice", block(("x", "nodes: n[1-4]"), ("y", "nodes: n1"))),
+    Files("", "node twice", block(("x", "nodes: n[1-4]"), ("w", "nodes: n1"))),
     Files("", "25 levels bottom-up", tree(*_CHAIN)),
     Files("", "uneven depth", tree(*LEAVES, ("m", "children: a"), ("r", "children: m,b"))),
     Files("", "several roots", tree(*LEAVES)),

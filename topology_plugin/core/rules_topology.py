@@ -22,6 +22,10 @@ def structure(topology: Declared, findings: Findings, known: Collection[str] | N
     if topology.kind not in ("tree", "block"):
         return
     word = "switch" if topology.kind == "tree" else "block"
+    if not topology.units:
+        what = f"has no {word}{'es' if word == 'switch' else 's'}"
+        findings.add("units-missing", topology.where, what, "make it flat")
+        return
     _units(topology, word, findings)
     if topology.kind == "tree":
         _tree(topology, findings)
@@ -89,9 +93,12 @@ def _units(topology: Declared, word: str, findings: Findings) -> None:
             findings.add("unit-twice", where, f"is there {count} times", "give each its own name")
 
 
+_WORDS = ("true", "false", "yes", "no", "on", "off", "y", "n", "t", "f")
+
+
 def _converted(name: str) -> bool:
     """What Slurm's YAML reader up to 25.11 takes for a number, a boolean or nothing (src)."""
-    if name[:1] == "~" or name.lower() in ("nan", "inf", "infinity", "null", "true", "false", "yes", "no", "on", "off"):
+    if name[:1] == "~" or name.lower() in ("nan", "inf", "infinity", "null", *_WORDS):
         return True
     try:
         float(name)
