@@ -44,5 +44,9 @@ test: $(STAMP) lint ## everything: style, types, all tests
 	  [ -z "$(REQUIRE_SLURM)" ] || exit 1; done; fi
 	$(RUN) -m pytest -q -n $(JOBS) --dist worksteal $(TESTS)
 
+soak: $(STAMP) ## random lives on a real slurmctld for longer (SOAK_SEQUENCES, SOAK_EVENTS, SOAK_SEED), with a summary
+	SOAK_SEQUENCES=$${SOAK_SEQUENCES:-400} SOAK_EVENTS=$${SOAK_EVENTS:-10} SOAK_SEED=$${SOAK_SEED:-$$(date +%s)} \
+	  $(RUN) -m pytest -q -n $(JOBS) -rP tests/slurm/test_life.py
+
 clean: ## what was built here
 	rm -rf build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache

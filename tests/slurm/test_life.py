@@ -282,6 +282,5 @@ def test_any_life_ends_with_what_is_loaded_equal_to_the_facts(
         here.ctld.stop()
     for event, count in sorted(lived.items()):
         record_property(event, count)
-    print(
-        f"{sum(lived.values())} events in {len(range(worker, SEQUENCES, WORKERS))} sequences: {dict(sorted(lived.items()))}"
-    )
+    count = len(range(worker, SEQUENCES, WORKERS))
+    print(f"{sum(lived.values())} events in {count} sequences: {dict(sorted(lived.items()))}")
