@@ -75,9 +75,10 @@ class SlurmctldProcess:
         except OSError:
             return ""
         said = [line.split("] ", 1)[-1].strip() for line in lines]
-        fatal = [line for line in said if line.startswith("fatal:")]
-        errors = [line for line in said if line.startswith("error:")]
-        return " / ".join(dict.fromkeys(fatal or errors[-3:]))
+        # A fatal line often says only that something failed, the errors right before it say what (run).
+        loud = list(dict.fromkeys(line for line in said if line.startswith(("fatal:", "error:"))))
+        last = max((number for number, line in enumerate(loud) if line.startswith("fatal:")), default=len(loud) - 1)
+        return " / ".join(loud[max(0, last - 2) : last + 1])
 
     def _commands(self) -> Iterator[list[str]]:
         """Command lines of the slurmctlds that read our slurm.conf."""
