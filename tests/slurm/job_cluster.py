@@ -22,10 +22,10 @@ class JobCluster:
     state: State
     state_file: Path
 
-    def command(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        """`hyperpod-topology …` as a process of its own."""
+    def command(self, *arguments: str, check: bool = True, state: bool = True) -> subprocess.CompletedProcess[str]:
+        """`hyperpod-topology …` as a process of its own. `state` False: nobody has left one."""
         name, *more = arguments
-        given = () if "--from" in more else ("--from", str(self.state_file))
+        given = ("--from", str(self.state_file)) if state and "--from" not in more else ()
         done = subprocess.run(
             [sys.executable, "-m", "topology_plugin", name, *given, *more],
             env={**self.slurm.env, "HYPERPOD_TOPOLOGY_ROOT": str(self.state_file.parent / "root")},
