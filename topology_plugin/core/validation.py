@@ -12,6 +12,7 @@ from topology_plugin.core.declared import Declared, declared
 from topology_plugin.core.rules import V25_05, Finding, Findings, Numbers, healthy, refusing, unhealthy
 from topology_plugin.core.slurm_conf import SlurmConf
 from topology_plugin.core.topology import Configuration
+from topology_plugin.core.yaml_text import encoded
 
 __all__ = [
     "Finding", "check_conf", "check_configuration", "check_files", "check_yaml_text",
@@ -30,7 +31,7 @@ def check_yaml_text(
     """A topology.yaml, whoever wrote it, and (with `conf`) whether it fits slurm.conf."""
     findings = Findings(version)
     topologies = rules_yaml.read(text, findings)
-    size = len(text.encode("utf-8", "surrogateescape")) if isinstance(text, str) else len(text)
+    size = len(encoded(text))
     if size and size % _PAGE == 0:
         what = f"has {size} bytes, a multiple of {_PAGE}: Slurm reads past its end and dies"
         findings.add("yaml-4096", rules_yaml.FILE, what, "add a newline")

@@ -33,7 +33,7 @@ def load(text: str | bytes, where: str = "topology.yaml") -> Raw:
     # Built without recursion: (open collection, key that waits for its value), outermost first.
     stack: list[tuple[Any, str | None]] = []
     try:
-        for event in yaml.parse(_bytes(text), Loader=loader):
+        for event in yaml.parse(encoded(text).partition(b"\0")[0], Loader=loader):
             kind = type(event)
             if kind is yaml.ScalarEvent:
                 value: Any = event.value  # type: ignore[attr-defined]  # types-PyYAML knows the base class only
@@ -77,9 +77,14 @@ def load(text: str | bytes, where: str = "topology.yaml") -> Raw:
     return root
 
 
-def _bytes(text: str | bytes) -> bytes:
-    data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
-    return data.partition(b"\0")[0]
+def encoded(text: str | bytes) -> bytes:
+    """The bytes that a text stands for. Never raises: what no file can hold becomes what is no UTF-8."""
+    if isinstance(text, bytes):
+        return text
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
 
 
 def _refused(rule: str, where: str, event: Any, what: str) -> Unreadable:
