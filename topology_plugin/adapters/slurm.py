@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from topology_plugin.core import scontrol_text
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -126,7 +128,9 @@ class SlurmCommands:
         return answer.out if answer.ok else None
 
     def nodes(self) -> list[dict[str, Any]] | None:
-        return self._json("nodes", "scontrol", "show", "nodes", "--json")
+        """Nodes in the shape of `scontrol show nodes --json`, with the keys that scontrol_text.nodes() names."""
+        answer = self.run("scontrol", "show", "nodes", "--oneliner", timeout=60)
+        return scontrol_text.nodes(answer.out) if answer.ok else None
 
     def partitions(self) -> dict[str, str | None] | None:
         """Partition → its `Topology=` word in force (None: none)."""
