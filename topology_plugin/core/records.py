@@ -18,6 +18,7 @@ SCHEMA = 1
 MAX_BYTES = 64 * 1024
 SUFFIX = ".json"
 LABELS = "resource-config"
+NOTHING: Mapping[str, Any] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +192,12 @@ def _position(path: tuple[str, ...], ultraserver: str | None) -> Position | None
     return Position(path, ultraserver) if path or ultraserver else None
 
 
+@lru_cache(maxsize=8192)
+def _labels_only(position: Position | None) -> Mapping[str, Position]:
+    """One map for all records of a leaf: nobody changes it."""
+    return {LABELS: position} if position is not None else NOTHING
+
+
 @lru_cache(maxsize=1024)
 def _names(names: tuple[str, ...]) -> tuple[str, ...]:
     if not all(map(printable, names)):
@@ -241,7 +248,7 @@ class _Fields:
             self.fault("partitions", value)
         return None
 
-    def answers(self) -> tuple[dict[str, Position], dict[str, str]]:
+    def answers(self) -> tuple[Mapping[str, Position], Mapping[str, str]]:
         answers: dict[str, Position] = {}
         errors: dict[str, str] = {}
         for source, value in self.object("answers").items():
@@ -260,4 +267,6 @@ class _Fields:
                 continue
             if position is not None:
                 answers[source] = position
+        if not errors and answers.keys() <= {LABELS}:
+            return _labels_only(answers.get(LABELS)), NOTHING
         return answers, errors
