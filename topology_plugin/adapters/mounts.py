@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -13,8 +13,11 @@ NETWORK = ("nfs", "nfs4", "lustre", "ceph", "gpfs", "beegfs", "cifs", "fuse.sshf
 
 @dataclass(frozen=True)
 class Mount:
+    """`options`: of the file system itself, such as `rw,flock`."""
+
     point: str
     kind: str
+    options: str = field(default="", compare=False)
 
 
 class Mounts(Protocol):
@@ -46,7 +49,7 @@ def holding(mountinfo: str, path: Path) -> Mount | None:
             continue
         point = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), fields[4])
         if path.is_relative_to(point) and (best is None or len(point) >= len(best.point)):
-            best = Mount(point, kinds[0])
+            best = Mount(point, kinds[0], kinds[2] if len(kinds) > 2 else "")
     return best
 
 

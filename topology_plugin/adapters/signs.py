@@ -7,14 +7,15 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
-Sign: TypeAlias = "tuple[int, ...] | int | None"
+Sign: TypeAlias = "tuple[int, ...] | None"
 
 
 class Signs:
     """`files`: names → paths to look at, asked anew each time (Includes come and go). `registry`: its directory.
 
-    A record is replaced, never changed in place, so names and inodes are enough (inotify does not see what other hosts
-    write to a shared file system).
+    A record is replaced, never changed in place, so its name and inode tell, without a stat call for each (inotify does
+    not see what other hosts write to a shared file system). An inode may be used again by the next replacement but one;
+    that changes the directory's time.
     """
 
     def __init__(self, files: Callable[[], Mapping[str, Path]], registry: Callable[[], Path | None]) -> None:
@@ -36,12 +37,14 @@ def _file(path: Path) -> Sign:
 
 
 def _listing(directory: Path) -> Sign:
-    """A number that changes with every record that comes, goes or is replaced; None: the directory can't be read."""
+    """Changes with every record that comes, goes or is replaced; None: the directory can't be read."""
     try:
+        found = directory.stat()
         with os.scandir(directory) as entries:
-            return hash(frozenset((entry.name, entry.inode()) for entry in entries if entry.name.endswith(".json")))
+            records = frozenset((entry.name, entry.inode()) for entry in entries if entry.name.endswith(".json"))
     except OSError:
         return None
+    return found.st_ino, found.st_mtime_ns, hash(records)
 
 
 def changed(before: Mapping[str, Sign], now: Mapping[str, Sign]) -> list[str]:

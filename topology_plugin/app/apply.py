@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from topology_plugin.adapters.controller import Controller, LogMark
 from topology_plugin.adapters.files import FileError
 from topology_plugin.adapters.generations import JOBS, Generations
 from topology_plugin.adapters.live_files import Interfered, LiveFiles
+from topology_plugin.adapters.pass_lock import PassLock
 from topology_plugin.adapters.slurm import Answer, Slurm
 from topology_plugin.app.loaded import Loaded, await_loaded, differences
 from topology_plugin.app.mending import mended
@@ -27,7 +29,8 @@ from topology_plugin.core.plan import FileStep, Plan, Target
 
 @dataclass(frozen=True)
 class Doors:
-    """`check`: what of a Disk slurmctld would die of (none: healthy). `classic`: Slurm up to 24.11."""
+    """`check`: what of a Disk slurmctld would die of (none: healthy). `classic`: Slurm up to 24.11. `writing`: a turn
+    as the cluster's one writer; None: this machine's lock is enough."""
 
     live: LiveFiles
     slurm: Slurm
@@ -37,6 +40,11 @@ class Doors:
     check: Check
     classic: bool = False
     say: Callable[[str], None] = field(default=lambda sentence: None)
+    writing: Callable[[], AbstractContextManager[object]] | None = None
+
+    def one_writer(self) -> AbstractContextManager[object]:
+        """`with doors.one_writer(): …` for a command that writes. Raises PassError while another one does."""
+        return self.writing() if self.writing is not None else PassLock(self.generations.state_dir)
 
     def tidy(self) -> None:
         """Temporary files of killed runs go, half-told notes are told; once each pass, while the pass lock is held."""

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from topology_plugin import __version__
-from topology_plugin.adapters.files import FileError
-from topology_plugin.adapters.generations import HOLD
-from topology_plugin.adapters.pass_lock import PassLock
+from topology_plugin.adapters.cluster_lock import Turn
+from topology_plugin.adapters.generations import HOLD, OWNERSHIP
+from topology_plugin.adapters.live_files import LiveFiles
 from topology_plugin.app import ownership
 from topology_plugin.app.apply import Applied, ApplyFailed, Doors, execute, settle_jobs
 from topology_plugin.app.loaded import Loaded, differences
 from topology_plugin.app.observation import Observation, Observer
+from topology_plugin.app.recording import Recorder, back_off
+from topology_plugin.app.writer import Writer
 from topology_plugin.core import job_sizes, target, topology_yaml
 from topology_plugin.core import plan as planning
 from topology_plugin.core.decision import Decision, Memory
 from topology_plugin.core.diff import Diff, compare
-from topology_plugin.core.disk import Disk
+from topology_plugin.core.disk import Disk, encoded
 from topology_plugin.core.facts import facts_of, memory_of
 from topology_plugin.core.generation import Generation
 from topology_plugin.core.holding import held as held_configuration
@@ -35,24 +37,24 @@ from topology_plugin.core.versions import Support, support
 if TYPE_CHECKING:
     from topology_plugin.app.wiring import Wiring
 
-BACK_OFF_FIRST, BACK_OFF_MOST = 30.0, 900.0  # seconds between tries after failures in a row
-
 
 @dataclass(frozen=True)
 class Wish:
     """What the caller asks of a pass. `patient`: wait for pending jobs that the change would make never runnable;
-    `ask`: AWS may be asked (a reading command does with what is remembered)."""
+    `ask`: AWS may be asked (a reading command does with what is remembered); `sparing`: no reconfigure yet, unless
+    slurmctld would die of what stands there."""
 
     dry_run: bool = False
     offline: bool = False
     adopt: bool = False
     patient: bool = False
     ask: bool = True
+    sparing: bool = False
 
 
 @dataclass(frozen=True)
 class Thought:
-    """A pass up to the point where it would act."""
+    """A pass up to the point where it would act. `passive`: another controller acts."""
 
     disk: Disk
     observation: Observation
@@ -62,11 +64,13 @@ class Thought:
     generation: Generation | None
     diff: Diff
     notes: tuple[str, ...] = ()
+    passive: bool = False
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """`state` as recorded; `plan`: what was done, or would be; `open_answers`: an API still owes some."""
+    """`state` as recorded; `plan`: what was done, or would be; `open_answers`: an API still owes some; `waits`: what a
+    pending change waits for, "jobs" or "distance" (from the last reconfigure)."""
 
     state: State
     plan: Plan
@@ -74,6 +78,7 @@ class Outcome:
     applied: Applied | None = None
     notes: tuple[str, ...] = ()
     open_answers: bool = False
+    waits: str = ""
 
 
 @dataclass
@@ -83,9 +88,11 @@ class Reconciler:
     wiring: Wiring
     new_doors: Callable[[], Doors]
     observer: Observer
+    writer: Writer
     say: Callable[[str], None] = field(default=lambda sentence: None)
     conf_files: tuple[str, ...] = ()
     _now: Doors | None = None
+    _left: Disk | None = None
 
     @property
     def doors(self) -> Doors:
@@ -100,20 +107,29 @@ class Reconciler:
         if wish.dry_run:
             thought = self.think(wish)
             return Outcome(thought.state, thought.plan, thought.diff, notes=thought.notes)
-        with PassLock(self.wiring.state_dir):
-            thought = self.think(wish)
+        with self.writer.turn() as turn:
+            self._left = None
+            try:
+                thought = self.think(wish, turn)
+            except (InputError, PassError) as error:
+                self._record_blindness(turn, error)
+                raise
+            self._left = thought.disk
             if thought.state.owner.writes:
                 self.doors.tidy()
             try:
                 return self._act(thought, wish)
             except ApplyFailed as failed:
-                self._record_failure(thought, failed)
+                self._recorder().failed(thought.state, failed.code, str(failed), failed.reconfigured)
                 raise
 
-    def think(self, wish: Wish) -> Thought:
-        """Everything up to acting; writes nothing."""
+    def think(self, wish: Wish, turn: Turn | None = None) -> Thought:
+        """Everything up to acting; writes nothing. `turn` None: it will not act, so nobody is asked who may."""
         doors = self._now = self.new_doors()
-        disk = doors.live.disk()
+        try:
+            disk = doors.live.disk()
+        except OSError as error:
+            raise PassError(f"{error.filename or 'topology files'} cannot be read: {error.strerror or error}") from None
         self.conf_files = tuple(file.path for file in disk.conf.files)
         former = self._former()
         current = doors.generations.current()
@@ -132,6 +148,8 @@ class Reconciler:
             decision = self._held(decision, disk, in_force, observation)
             notes.append("on hold: joiners are added as unplaced, nothing else changes (end it with resume)")
         owner = ownership.owner(self.wiring, doors, disk, observation.documents.agent, adopt=wish.adopt)
+        other = self._other_writer(turn, disk, wish)
+        owner = Owner("another controller", other, writes=False) if other else owner
         wanted = target.of_configuration(decision.configuration, disk, doors.classic, conf_ours=self._conf_ours(disk))
         state = self._state(observation, decision, former, in_force, owner, hold, slurm, current, arn)
         generation = self._generation(state, wanted, current, observation)
@@ -140,7 +158,23 @@ class Reconciler:
             notes.append(owner.reason)
         jobs = () if wish.offline or not plan else Live.parse((), doors.slurm.jobs()).jobs
         diff = compare(state, jobs)
-        return Thought(disk, observation, state, wanted, plan, generation, diff, tuple(notes))
+        return Thought(disk, observation, state, wanted, plan, generation, diff, tuple(notes), bool(other))
+
+    def relieved(self) -> bool:
+        return self.writer.relieved()
+
+    def leave(self) -> None:
+        self.writer.leave()
+
+    def as_left(self) -> frozenset[str]:
+        """Which of `slurm_files` hold what the last pass saw or put there: nobody wrote them since."""
+        if self._left is None:
+            return frozenset()
+        live, disk = self.doors.live, self._left
+        texts: dict[str, bytes | None] = {file.path: encoded(file.text) for file in disk.conf.files}
+        texts |= {"topology.yaml": disk.topology_yaml, "topology.conf": disk.topology_conf}
+        paths = self.slurm_files()
+        return frozenset(name for name, text in texts.items() if name in paths and _holds(live, paths[name], text))
 
     def slurm_files(self) -> dict[str, Path]:
         """The files that passes write, whether they exist or not: name → path. slurm.conf's Includes as of the last
@@ -150,11 +184,23 @@ class Reconciler:
         conf = self.conf_files or (live.conf,)
         return {**paths, **{path: live.where(path) for path in conf}}
 
+    def notes(self) -> dict[str, Path]:
+        """What `hold`, `resume` and `rollback` write for passes to find: name → path."""
+        kept = self.doors.generations
+        places = [place for place in (kept.registry, kept.state_dir) if place is not None]
+        return {f"{place}/{name}": place / name for place in places for name in (HOLD, OWNERSHIP)}
+
     def shared_directory(self) -> Path | None:
         """The registry, as of the last look."""
         return self.doors.generations.registry
 
     # --- thinking ---
+
+    def _other_writer(self, turn: Turn | None, disk: Disk, wish: Wish) -> str:
+        if turn is None:
+            return ""
+        hosts = disk.conf.parameters.get("slurmctldhost", "")
+        return self.writer.other(turn, hosts, None if wish.offline else self.doors.slurm)
 
     def _former(self) -> State | None:
         data = self.doors.generations.load_state()
@@ -274,6 +320,8 @@ class Reconciler:
 
     def _act(self, thought: Thought, wish: Wish) -> Outcome:
         doors, state = self.doors, thought.state
+        if thought.passive:
+            return self._recorded(thought, "observed", state.owner.reason)
         counted = replace(state.counters, agent_reverts=ownership.note_reverts(doors, thought.disk))
         state = replace(state, counters=counted)
         thought = replace(thought, state=state)
@@ -283,13 +331,17 @@ class Reconciler:
             doors.generations.drop_begun()
             held, _ = settle_jobs(doors) if not wish.offline else ((), ())
             return self._recorded(replace(thought, state=replace(state, held=held)), "unchanged", "")
+        if (reason := self._not_now(thought, wish)) is not None:
+            return self._recorded(thought, "pending", reason, "distance")
         self._refuse(thought)
         lost = [concern for concern in thought.diff.jobs if concern.lost]
         if lost and wish.patient:
             names = ", ".join(concern.job.label for concern in lost)
-            return self._recorded(thought, "pending", f"waits for jobs that it would make never runnable: {names}")
+            why = f"waits for jobs that it would make never runnable: {names}"
+            return self._recorded(thought, "pending", why, "jobs")
         rehearsed = self._rehearse(thought, wish)
         applied = execute(doors, thought.disk, thought.plan, thought.generation, rehearsed=rehearsed)
+        self._left = target.in_place(thought.disk, thought.target, doors.classic)
         if wish.adopt:
             ownership.adopt(doors)
         counters = replace(
@@ -306,6 +358,16 @@ class Reconciler:
         )
         outcome = self._recorded(replace(thought, state=now), "applied", "")
         return replace(outcome, applied=applied, notes=(*outcome.notes, *applied.notes))
+
+    def _not_now(self, thought: Thought, wish: Wish) -> str | None:
+        """Why a plan that reconfigures is not carried out now. What slurmctld would die of waits for nothing, and needs
+        no slurmctld that answers."""
+        reconfigures = any(isinstance(step, planning.Reconfigure) for step in thought.plan.steps)
+        if not reconfigures or self.doors.check(thought.disk):
+            return None
+        if not self.doors.slurm.ping():
+            raise ApplyFailed("no-answer", "slurmctld does not answer, nothing was changed")
+        return "waits, as the last reconfigure was only a moment ago" if wish.sparing else None
 
     def _refuse(self, thought: Thought) -> None:
         """What slurmctld would die of, or what would leave nodes of a partition out, is never published."""
@@ -327,52 +389,29 @@ class Reconciler:
 
     # --- recording ---
 
-    def _recorded(self, thought: Thought, result: str, reason: str) -> Outcome:
-        now = self.wiring.clock.now()
-        state = thought.state
-        good = result in ("unchanged", "applied")
-        counters = replace(
-            state.counters,
-            passes=state.counters.passes + 1,
-            failed_in_a_row=0,
-            last_success=now if good else state.counters.last_success,
-        )
-        state = replace(state, last=PassResult(result, reason, time=now), counters=counters)
-        notes = (*thought.notes, *self._save(state))
-        return Outcome(state, thought.plan, thought.diff, notes=notes, open_answers=thought.observation.open_answers)
+    def _recorder(self, shared: bool = True) -> Recorder:
+        return Recorder(self.doors.generations, self.wiring.clock, self.wiring.write_metrics, shared)
 
-    def _record_failure(self, thought: Thought, failed: ApplyFailed) -> None:
-        now = self.wiring.clock.now()
-        counters = thought.state.counters
-        failures = {**counters.failures, failed.code: counters.failures.get(failed.code, 0) + 1}
-        row = counters.failed_in_a_row + 1
-        counters = replace(
-            counters,
-            passes=counters.passes + 1,
-            failures=failures,
-            failed_in_a_row=row,
-            reconfigures=counters.reconfigures + failed.reconfigured,
-        )
-        last = PassResult("failed", str(failed), failed.code, now, now + back_off(row))
-        self._save(replace(thought.state, last=last, counters=counters))
+    def _recorded(self, thought: Thought, result: str, reason: str, waits: str = "") -> Outcome:
+        state, unsaid = self._recorder(not thought.passive).ended(thought.state, result, reason)
+        notes = (*thought.notes, *unsaid)
+        asked = thought.observation.open_answers
+        return Outcome(state, thought.plan, thought.diff, notes=notes, open_answers=asked, waits=waits)
 
-    def _save(self, state: State) -> Sequence[str]:
-        """state.json and metrics. What cannot be written is said: it undoes nothing."""
-        notes = []
-        try:
-            self.doors.generations.save_state(state.to_json())
-        except FileError as error:
-            notes.append(f"state.json could not be written: {error}")
-        try:
-            self.wiring.write_metrics(state)
-        except (OSError, PassError) as error:
-            notes.append(f"metrics could not be written: {error}")
-        return notes
+    def _record_blindness(self, turn: Turn, error: InputError | PassError) -> None:
+        """A look that failed is a failed pass too: nobody may take the former state for today's."""
+        former = self._former()
+        if former is not None and turn.holder is None:
+            self._recorder().failed(former, "input", str(error))
 
 
-def back_off(failed_in_a_row: int) -> float:
-    """Seconds until the next try."""
-    return float(min(BACK_OFF_FIRST * 2 ** max(failed_in_a_row - 1, 0), BACK_OFF_MOST))
+def _holds(live: LiveFiles, path: Path, text: bytes | None) -> bool:
+    try:
+        return live.files.read(path) == text
+    except FileNotFoundError:
+        return text is None
+    except OSError:
+        return False
 
 
 def observe(wiring: Wiring) -> State:

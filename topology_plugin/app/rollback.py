@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from topology_plugin.adapters.generations import HOLD
-from topology_plugin.adapters.pass_lock import PassLock
 from topology_plugin.app import ownership
 from topology_plugin.app.apply import Applied, ApplyFailed, Doors, execute
 from topology_plugin.app.loaded import Loaded, differences
@@ -121,7 +120,7 @@ def rollback(
         disk = doors.live.disk()
         of, wanted, _ = _wanted(doors, number, complete, disk)
         return RolledBack(of.number, _plan(doors, disk, wanted, None))
-    with PassLock(doors.generations.state_dir):
+    with doors.one_writer():
         disk = doors.live.disk()
         of, wanted, configuration = _wanted(doors, number, complete, disk)
         after = target.in_place(disk, wanted, doors.classic)

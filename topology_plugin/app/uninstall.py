@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from topology_plugin.adapters.pass_lock import PassLock
 from topology_plugin.app.apply import Applied, ApplyFailed, Doors, execute
 from topology_plugin.core import plan as planning
 from topology_plugin.core import target
@@ -31,7 +30,7 @@ def uninstall(doors: Doors, *, dry_run: bool = False, offline: bool = False) -> 
         disk = doors.live.disk()
         wanted, stays = _wanted(doors, disk)
         return Uninstalled(_plan(doors, disk, wanted, offline), stays)
-    with PassLock(doors.generations.state_dir):
+    with doors.one_writer():
         disk = doors.live.disk()
         wanted, stays = _wanted(doors, disk)
         wrong = doors.check(target.in_place(disk, wanted, doors.classic))

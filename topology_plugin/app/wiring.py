@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,17 +18,21 @@ from topology_plugin.core.issues import InputError, Issue
 from topology_plugin.core.settings import Settings, from_environment, layered
 
 if TYPE_CHECKING:
+    from topology_plugin.adapters.cluster_lock import ClusterLock
     from topology_plugin.adapters.controller import Controller
     from topology_plugin.adapters.documents import Documents
     from topology_plugin.adapters.imds import Imds
+    from topology_plugin.adapters.live_files import LiveFiles
     from topology_plugin.adapters.registry import Registry
     from topology_plugin.adapters.sagemaker import SageMakerCluster
+    from topology_plugin.adapters.this_host import Host
     from topology_plugin.app.apply import Doors
     from topology_plugin.app.observation import Api
     from topology_plugin.app.prune import Pruner
     from topology_plugin.app.reconcile import Reconciler, Thought
     from topology_plugin.app.register import Registrar
-    from topology_plugin.app.watch import Watch
+    from topology_plugin.app.watch import Ground, Watch
+    from topology_plugin.app.writer import Writer
     from topology_plugin.core.disk import Disk
     from topology_plugin.core.matching import ApiGroup
     from topology_plugin.core.state import State
@@ -51,6 +56,8 @@ class Wiring:
     clock: Clock = field(default_factory=SystemClock)
     given_slurm: Slurm | None = None
     given_controller: Controller | None = None
+    given_lock: ClusterLock | None = None
+    given_host: Host | None = None
 
     @classmethod
     def of(cls, root: str | None, flags: Mapping[str, Any], environment: Mapping[str, str]) -> Wiring:
@@ -179,11 +186,7 @@ class Wiring:
         files = RealFiles()
         live = LiveFiles(files, self.named_slurm_conf, self.machine_path)
         arn = self.cluster_arn()
-        try:
-            registry = self.registry(arn)
-        except InputError:
-            registry = None
-        generations = Generations(files, registry, self.state_dir, self.settings.generations_keep, arn)
+        generations = Generations(files, self.shared_directory(), self.state_dir, self.settings.generations_keep, arn)
         standard = self.named_slurm_conf == DEFAULT_SLURM_CONF
         controller = self.given_controller or SlurmctldProcess(self.slurm_conf, standard)
         classic = support(self.slurm.version(), {}).classic
@@ -196,7 +199,32 @@ class Wiring:
             lambda disk: self.check(disk),
             classic,
             say or (lambda sentence: None),
+            lambda: self._writing(live),
         )
+
+    def writer(self, stays: bool = False) -> Writer:
+        """The right to write for this cluster. `stays`: kept from the first pass on."""
+        from topology_plugin.adapters.cluster_lock import ClusterLock
+        from topology_plugin.adapters.mounts import SystemMounts
+        from topology_plugin.adapters.pass_lock import PassLock
+        from topology_plugin.adapters.this_host import ThisHost
+        from topology_plugin.app.writer import Writer
+
+        local = PassLock(self.state_dir)
+        lock = self.given_lock or ClusterLock(self.shared_directory, local.path, SystemMounts())
+        return Writer(lock, local, self.given_host or ThisHost(), self.clock, stays)
+
+    def _writing(self, live: LiveFiles) -> AbstractContextManager[None]:
+        from topology_plugin.app.writer import writing
+
+        return writing(self.writer(), lambda: live.disk().conf.parameters.get("slurmctldhost", ""), self.slurm)
+
+    def shared_directory(self) -> Path | None:
+        """The registry's directory, if it is known."""
+        try:
+            return self.registry(self.cluster_arn())
+        except InputError:
+            return None
 
     def registry_door(self, cluster_arn: str | None) -> Registry | None:
         from topology_plugin.adapters.files import RealFiles
@@ -242,14 +270,14 @@ class Wiring:
             self.state_dir,
         )
 
-    def reconciler(self, say: Callable[[str], None] | None = None) -> Reconciler:
+    def reconciler(self, say: Callable[[str], None] | None = None, stays: bool = False) -> Reconciler:
         from topology_plugin.app.observation import Observer, Places
         from topology_plugin.app.reconcile import Reconciler
 
         places = Places(self.resource_config, self.provisioning_parameters, self.cluster_agent)
         apis, groups = self._apis()
         observer = Observer(self.documents, places, self.registry_door, apis, self.settings, self.clock, groups)
-        return Reconciler(self, lambda: self.doors(say), observer, say or (lambda sentence: None))
+        return Reconciler(self, lambda: self.doors(say), observer, self.writer(stays), say or (lambda sentence: None))
 
     def _apis(self) -> tuple[dict[str, Callable[[], Api]], Callable[[], Mapping[str, ApiGroup]]]:
         """AWS, where `sources` allow it: source → its door, made (and boto3 imported) only when it is first asked."""
@@ -281,24 +309,29 @@ class Wiring:
         wanted = {source: make for source, make in makers.items() if source in self.settings.sources}
         return wanted, lambda: sagemaker().groups() if self.cluster_arn() else {}
 
-    def watcher(self, say: Callable[[str], None] | None = None) -> Watch:
+    def ground(self, say: Callable[[str], None] | None = None) -> Ground:
+        """What a watch stands on, as long as these settings hold."""
         from topology_plugin.adapters.signs import Signs
-        from topology_plugin.app.watch import Watch
+        from topology_plugin.app.watch import SETTINGS, Ground
 
-        reconciler = self.reconciler(say)
+        reconciler = self.reconciler(say, stays=True)
         places = {
             "resource_config": self.resource_config,
             "provisioning_parameters": self.provisioning_parameters,
             "cluster_agent": self.cluster_agent,
+            SETTINGS: self.root.path(SETTINGS_FILE),
         }
-        return Watch(
-            reconciler,
-            Signs(lambda: {**reconciler.slurm_files(), **places}, reconciler.shared_directory),
-            self.settings,
-            self.clock,
-            lambda: frozenset(reconciler.slurm_files()),
-            say or (lambda sentence: None),
+        signs = Signs(
+            lambda: {**reconciler.slurm_files(), **reconciler.notes(), **places}, reconciler.shared_directory
         )
+        return Ground(reconciler, signs, self.settings)
+
+    def watcher(self, say: Callable[[str], None], again: Callable[[], Wiring] | None = None) -> Watch:
+        """`again`: the wiring by the settings as they are then."""
+        from topology_plugin.app.watch import Watch
+
+        renew = again or (lambda: self)
+        return Watch(self.ground(say), self.clock, say, lambda: renew().ground(say))
 
     def check(self, disk: Disk) -> list[Issue]:
         """What slurmctld would die of if it started from these files."""
