@@ -147,6 +147,7 @@ def assert_second_pass_does_nothing(here: Room) -> None:
     outcome = here.merge()
     assert outcome.state.last.result == "unchanged"
     assert not outcome.plan
+    assert not outcome.state.drift
     assert files() == before
     assert here.ctld.log.count("Running as primary controller") == restarts
 
