@@ -76,10 +76,12 @@ def place_of(text: str, seed: int) -> Place:
 
 @dataclass(frozen=True)
 class Policy:
-    """`settings` None: flat, whatever the network is like."""
+    """`settings` None: flat, whatever the network is like. `wait`: jobs in a tree wait so many seconds for the fewest
+    leaves that can hold them (`--switches`), as the policy plugin makes them; None: they ask for nothing."""
 
     name: str
     settings: Settings | None
+    wait: float | None = None
 
     def configuration(self, place: Place) -> Configuration:
         if self.settings is None:
@@ -88,7 +90,8 @@ class Policy:
 
 
 def policy(name: str) -> Policy:
-    """`flat`, `ours` (every setting at its default) or `block-N` (`block_sizes` N; `block-9,18` for levels).
+    """`flat`, `ours` (every setting at its default), `ours+MINUTES` (and jobs wait so long for few leaves) or `block-N`
+    (`block_sizes` N; `block-9,18` for levels).
 
     Raises InputError.
     """
@@ -97,8 +100,10 @@ def policy(name: str) -> Policy:
     if name == "ours":
         return Policy(name, Settings())
     try:
+        if name.startswith("ours+") and name[5:].isdigit():
+            return Policy(name, Settings(), 60.0 * int(name[5:]))
         if not name.startswith("block-"):
-            raise ValueError("flat, ours or block-SIZE")
+            raise ValueError("write flat, ours, ours+MINUTES or block-SIZE")
         return Policy(name, Settings(block_sizes=parse("block_sizes", name.removeprefix("block-"))))
     except ValueError as error:
         raise InputError(Issue("policy", f"{name!r} is no policy", str(error))) from None

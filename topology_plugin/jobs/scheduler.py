@@ -22,7 +22,7 @@ from topology_plugin.jobs.policies import PARTITION
 # Slurm looks at the queue once a second at most; bf_window: three weeks of trace; 10 minutes of it are near enough.
 SCHEDULER = (
     "batch_sched_delay=0,sched_interval=1,sched_min_interval=0,bf_interval=1,bf_window=30240,bf_resolution=600,"
-    "bf_continue,default_queue_depth=1000,bf_max_job_test=1000"
+    "bf_continue,default_queue_depth=1000,bf_max_job_test=1000,max_switch_wait=864000"
 )
 
 
@@ -36,8 +36,12 @@ class Row:
 
 
 class Scheduler(Protocol):
-    def submit(self, nodes: int, minutes: int) -> int | str:
-        """The job's id, or the words with which it was refused."""
+    def submit(self, nodes: int, minutes: int, switches: int | None = None) -> int | str:
+        """The job's id, or the words with which it was refused. `switches`: it waits for so few until `relax`."""
+        ...
+
+    def relax(self, job: int) -> None:
+        """The job takes any number of switches from now on."""
         ...
 
     def end(self, jobs: Sequence[int]) -> None: ...
@@ -92,21 +96,17 @@ class PrivateScheduler:
     def __exit__(self, *_: object) -> None:
         self.cluster.stop()
 
-    def submit(self, nodes: int, minutes: int) -> int | str:
-        done = self.cluster.run(
-            "sbatch",
-            "--parsable",
-            f"-N{nodes}",
-            f"-t{max(1, minutes)}",
-            "-o",
-            "/dev/null",
-            "--wrap",
-            "true",
-            check=False,
-        )
+    def submit(self, nodes: int, minutes: int, switches: int | None = None) -> int | str:
+        line = ["--parsable", f"-N{nodes}", f"-t{max(1, minutes)}", "-o", "/dev/null", "--wrap", "true"]
+        if switches is not None:
+            line.append(f"--switches={switches}")  # for as long as max_switch_wait: the trace's time ends it
+        done = self.cluster.run("sbatch", *line, check=False)
         if done.returncode:
             return done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"exit code {done.returncode}"
         return int(done.stdout.split(";")[0])
+
+    def relax(self, job: int) -> None:
+        self.cluster.scontrol("update", f"JobId={job}", "Switches=0", check=False)
 
     def end(self, jobs: Sequence[int]) -> None:
         if jobs:

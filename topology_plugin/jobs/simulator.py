@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import math
 import random
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +17,9 @@ from typing import Any
 from topology_plugin.core.live import Job
 from topology_plugin.core.position import Position
 from topology_plugin.core.topology import Configuration
-from topology_plugin.jobs.placement import Placed, Summary, place, summary
+from topology_plugin.jobs.levels import fewest
+from topology_plugin.jobs.outcome import Outcome, by_size
+from topology_plugin.jobs.placement import Placed, place, summary
 from topology_plugin.jobs.policies import Place, Policy
 from topology_plugin.jobs.scheduler import Row, Scheduler
 from topology_plugin.jobs.traces import TraceJob
@@ -41,41 +43,6 @@ class Play:
     grain: float = 1.0
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """Times in seconds of the trace. `occupancy`: share of node time in use from when the cluster was first full until
-    the last arrival. `held`: jobs that Slurm gave up on (they would wait for good); `waiting`: others left at the end
-    (of the trace, when nothing ran any more). `never`: sizes that Slurm refused, with its words."""
-
-    policy: str
-    jobs: int
-    started: int
-    refused: int
-    held: int
-    waiting: int
-    near: Summary
-    mean_wait: float
-    p95_wait: float
-    occupancy: float
-    lost_nodes: int
-    reloads: int
-    span: float
-    never: tuple[tuple[int, str], ...] = ()
-    by_size: tuple[tuple[int, int, float, float], ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """Stable keys, documented in docs/placement.md. `by_size`: nodes → starts, mean leaves and mean UltraServers
-        over the fewest possible."""
-        shown = {key: round(value, 4) if isinstance(value, float) else value for key, value in vars(self).items()}
-        shown["near"] = self.near.to_json()
-        shown["never"] = [{"nodes": nodes, "words": words} for nodes, words in self.never]
-        shown["by_size"] = [
-            {"nodes": n, "jobs": jobs, "leaf_ratio": round(leaf, 4), "block_ratio": round(block, 4)}
-            for n, jobs, leaf, block in self.by_size
-        ]
-        return shown
-
-
 @dataclass
 class _Run:
     """A job of the trace under way. `left`: how long it still has to run; `since`: start of its present run, if any."""
@@ -87,6 +54,10 @@ class _Run:
     nodes: tuple[str, ...] = ()
     turn: int = 0
     waited: float | None = None
+
+    def ran(self, now: float) -> float:
+        """Seconds of the present run."""
+        return 0.0 if self.since is None else now - self.since
 
 
 @dataclass
@@ -104,6 +75,7 @@ class Player:
     refused: list[tuple[int, str]] = field(default_factory=list)
     waits: list[float] = field(default_factory=list)
     down: dict[str, float] = field(default_factory=dict)
+    then: list[float] = field(default_factory=list)
     lost: int = 0
     reloads: int = 0
 
@@ -125,25 +97,19 @@ class Player:
             for job in waiting:
                 self._at(job.submit, "arrive", job)
             waiting.clear()
-            arrivals = len(trace)
-        else:
-            arrivals = 0
+        last = max((job.submit for job in trace), default=0.0)
         self._next_loss()
         self._feed(waiting)
         self._decide()
-        last = max((job.submit for job in trace), default=0.0)
-        while self._arrivals_left(waiting) or any(run.since is not None for run in self.runs.values()):
-            self._arriving = bool(waiting) or (arrivals > 0 and self.now < last)
-            event = self._pop()
-            if event is None:
-                break
-            moment, happened = event
+        while self._events and (waiting or any(what != "lose" for _, _, what, _ in self._events)):
+            self._arriving = bool(waiting) or (self.play.occupancy is None and self.now < last)
+            moment, happened = self._pop()
             self._pass_time(moment)
             self._apply(happened)
             self._feed(waiting)
             self._decide()
             if self.told:
-                self.told(self.now, len(self.placed), len(trace))
+                self.told(self.now, len(self.waits), len(trace))
         return self._outcome(len(trace), len(waiting))
 
     # Time
@@ -152,12 +118,8 @@ class Player:
         self._number += 1
         heapq.heappush(self._events, (moment, self._number, what, about))
 
-    def _arrivals_left(self, waiting: deque[TraceJob]) -> bool:
-        return bool(waiting) or any(what == "arrive" for _, _, what, _ in self._events)
-
-    def _pop(self) -> tuple[float, list[tuple[str, Any]]] | None:
-        if not self._events:
-            return None
+    def _pop(self) -> tuple[float, list[tuple[str, Any]]]:
+        """The next event and those that count as one with it."""
         first = self._events[0][0]
         happened = []
         moment = first
@@ -193,6 +155,9 @@ class Player:
                 if run is not None and run.turn == turn and run.since is not None:
                     ended.append(job)
                     del self.runs[job]
+            elif what == "relax":
+                if about in self.runs and self.runs[about].since is None:
+                    self.scheduler.relax(about)
             elif what == "lose":
                 self._lose()
             elif what == "replace":
@@ -201,11 +166,17 @@ class Player:
             self.scheduler.end(ended)
 
     def _submit(self, job: TraceJob) -> None:
-        answer = self.scheduler.submit(job.nodes, math.ceil(job.limit / 60))
+        few = None
+        if self.policy.wait and job.nodes > 1 and self._network.kind == "tree":
+            leaves = Counter(self._network.leaf(node) for node in self.place.nodes)
+            few = fewest(list(leaves.values()), job.nodes)
+        answer = self.scheduler.submit(job.nodes, math.ceil(job.limit / 60), few)
         if isinstance(answer, str):
             self.refused.append((job.nodes, answer))
-        else:
-            self.runs[answer] = _Run(job, self.now, job.duration)
+            return
+        self.runs[answer] = _Run(job, self.now, job.duration)
+        if few is not None:
+            self._at(self.now + (self.policy.wait or 0), "relax", answer)
 
     def _feed(self, waiting: deque[TraceJob]) -> None:
         """With a target occupancy jobs come from a backlog, in the trace's order."""
@@ -229,7 +200,7 @@ class Player:
             self.scheduler.fail(node)
             for run in self.runs.values():
                 if node in run.nodes:  # it goes on later from where it was: training jobs keep checkpoints
-                    run.left = max(60.0, run.left - (self.now - (run.since or self.now)))
+                    run.left = max(60.0, run.left - run.ran(self.now))
                     run.since, run.nodes, run.turn = None, (), run.turn + 1
             self._at(self.now + self.play.repair, "replace", node)
         if self._arriving:
@@ -275,10 +246,14 @@ class Player:
             self.scheduler.remaining(
                 {job: self._minutes(run) for job, run in self.runs.items() if run.since is not None}
             )
-        for job, row in self.scheduler.settled(self._nothing_more).items():
+        used = {node for run in self.runs.values() for node in run.nodes}
+        for job, row in sorted(self.scheduler.settled(self._nothing_more).items()):
             run = self.runs.get(job)
             if run is None or run.since is not None or not row.nodes:
                 continue
+            if len(row.nodes) > 1:
+                self._compare(row.nodes, used)
+            used.update(row.nodes)
             run.since, run.nodes = self.now, row.nodes
             run.turn += 1
             if run.waited is None:
@@ -287,6 +262,13 @@ class Player:
             self.placed.append(place(Job(job, state="RUNNING", nodes=row.nodes), self._network))
             self._at(self.now + run.left, "end", (job, run.turn))
 
+    def _compare(self, nodes: Sequence[str], used: set[str]) -> None:
+        """With the best that was to be had at this moment."""
+        leaf = self._network.leaf
+        idle = Counter(leaf(node) for node in self.place.nodes if node not in used and node not in self.down)
+        best = fewest(list(idle.values()), len(nodes))
+        self.then.append(len({leaf(node) for node in nodes}) / max(1, best))
+
     def _nothing_more(self, rows: Mapping[int, Row]) -> bool:
         """No job that still waits could start on what is idle, whatever Slurm thinks."""
         idle = len(self.place.nodes) - len(self.down) - sum(len(row.nodes) for row in rows.values())
@@ -294,7 +276,7 @@ class Player:
         return min(waiting, default=idle + 1) > idle
 
     def _minutes(self, run: _Run) -> int:
-        ran = run.trace.duration - run.left + self.now - (run.since or self.now)
+        ran = run.trace.duration - run.left + run.ran(self.now)
         return max(1, math.ceil((run.trace.limit - ran) / 60))
 
     def _outcome(self, jobs: int, unsubmitted: int) -> Outcome:
@@ -302,13 +284,6 @@ class Player:
         left = [job for job, run in self.runs.items() if run.since is None]
         held = sum(1 for job in left if job in rows and rows[job].held)
         waits = sorted(self.waits)
-        sizes = sorted({one.size for one in self.placed})
-        by_size = []
-        for size in sizes:
-            those = [one for one in self.placed if one.size == size]
-            leaf = sum(one.leaf_ratio for one in those) / len(those)
-            block = sum(one.block_ratio for one in those) / len(those)
-            by_size.append((size, len(those), leaf, block))
         return Outcome(
             policy=self.policy.name,
             jobs=jobs,
@@ -317,6 +292,7 @@ class Player:
             held=held,
             waiting=len(left) - held + unsubmitted,
             near=summary(self.placed),
+            then=sum(self.then) / len(self.then) if self.then else None,
             mean_wait=sum(waits) / len(waits) if waits else 0.0,
             p95_wait=waits[math.ceil(0.95 * len(waits)) - 1] if waits else 0.0,
             occupancy=self._used / self._measured if self._measured else 0.0,
@@ -324,5 +300,5 @@ class Player:
             reloads=self.reloads,
             span=self.now,
             never=tuple(sorted(set(self.refused))),
-            by_size=tuple(by_size),
+            by_size=by_size(self.placed),
         )

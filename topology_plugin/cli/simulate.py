@@ -1,0 +1,129 @@
+"""`simulate`: a job trace on a slurmctld of its own, under several policies."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from topology_plugin.cli.main import Door
+from topology_plugin.cli.terminal import put_json, say
+from topology_plugin.core.issues import InputError, Issue
+from topology_plugin.jobs import outcome, traces
+from topology_plugin.jobs.columns import columns
+from topology_plugin.jobs.contest import contest
+from topology_plugin.jobs.outcome import Outcome
+from topology_plugin.jobs.policies import Place, place_of, policies
+from topology_plugin.jobs.simulator import Play
+
+
+@click.command()
+@click.argument("trace", required=False)
+@click.option("--cluster", default="p5:256x16", show_default=True, metavar="p5:NxLEAF|gb200:NxSIZE", help="The nodes.")
+@click.option("--policy", "names", multiple=True, metavar="NAME", help="flat, ours, block-17, block-9,18 …; several.")
+@click.option(
+    "--synthetic", metavar="MIX", help=f"Instead of TRACE: {', '.join(traces.PUBLISHED)} (published moments)."
+)
+@click.option(
+    "--jobs", "count", type=click.IntRange(min=1), default=300, show_default=True, help="Jobs of --synthetic."
+)
+@click.option(
+    "--load", type=click.FloatRange(0.05, 5), default=0.9, show_default=True, help="Offered load of --synthetic."
+)
+@click.option("--occupancy", type=click.FloatRange(0.05, 1), help="Keep the cluster this full instead of the arrivals.")
+@click.option(
+    "--losses", type=click.FloatRange(min=0), default=0.0, show_default=True, help="Lost nodes per 1,000 node-days."
+)
+@click.option("--seed", type=int, default=1, show_default=True)
+@click.option("--write", "target", metavar="FILE", help="Only write the trace, as JSON lines (also converts sacct's).")
+@click.option("-o", "--output", "form", type=click.Choice(("table", "json")), default="table", show_default=True)
+@click.pass_obj
+def simulate(
+    door: Door, trace: str | None, cluster: str, names: tuple[str, ...], synthetic: str | None, count: int, load: float,
+    occupancy: float | None, losses: float, seed: int, target: str | None, form: str,
+) -> None:  # fmt: skip
+    """Play TRACE (JSON lines, or sacct's output; - is stdin) in compressed time on slurmctlds of its own, CLOUD nodes,
+    under several policies. Nothing of the real cluster is touched.
+
+    \b
+    Examples:
+      hyperpod-topology simulate --synthetic kalos --occupancy 0.85
+      sacct -X -a -S 2026-11-01 --parsable2 -o JobIDRaw,Submit,NNodes,ElapsedRaw,TimelimitRaw > november
+      hyperpod-topology simulate november --cluster gb200:72 --policy block-18 --policy block-17
+    """
+    place = place_of(cluster, seed)
+    jobs = _trace(trace, synthetic, count, load, place, seed)
+    if target is not None:
+        _write(target, traces.dump(jobs))
+        say(f"{len(jobs)} jobs written to {target}")
+        return
+    most = len(place.nodes)
+    kept = [job for job in jobs if job.nodes <= most]
+    if len(kept) < len(jobs):
+        say(f"{len(jobs) - len(kept)} jobs are larger than the cluster ({most} nodes) and left out")
+    chosen = policies(names or ("flat", "ours"))
+    play = Play(seed=seed, occupancy=occupancy, losses=losses)
+    say(f"{len(kept)} jobs on {cluster} under {', '.join(one.name for one in chosen)}")
+    found = contest(place, chosen, kept, play, door.wiring().slurm_bin, _Progress())
+    if form == "json":
+        put_json({"cluster": cluster, "seed": seed, "jobs": len(kept), "outcomes": [one.to_json() for one in found]})
+    else:
+        click.echo(told(found, bool(place.network(chosen[0].configuration(place)).blocks)), nl=False)
+
+
+def told(found: list[Outcome], blocks: bool) -> str:
+    """The tables for people."""
+    lines = [columns(outcome.HEAD, outcome.rows(found))]
+    head, cells = outcome.size_rows(found, blocks)
+    if len(head) > 1:
+        what = "UltraServers" if blocks else "leaves"
+        lines += [f"\n{what} over the fewest possible, by size of the job\n", columns(head, cells)]
+    for one in found:
+        for nodes, words in one.never:
+            lines.append(f"{one.policy}: {nodes} nodes refused: {words}\n")
+    return "".join(lines)
+
+
+def _trace(
+    trace: str | None, synthetic: str | None, count: int, load: float, place: Place, seed: int
+) -> tuple[traces.TraceJob, ...]:
+    if (trace is None) == (synthetic is None):
+        raise InputError(Issue("simulate", "needs a trace or --synthetic, one of them", "simulate --synthetic kalos"))
+    nodes = len(place.nodes)
+    if synthetic is not None:
+        gpus = 4 if "gb200" in place.instance_type else traces.GPUS_A_NODE
+        mix = traces.Mix.published(synthetic, max(1, nodes // 4), gpus)
+        return traces.synthetic(mix, count, nodes, load, seed)
+    try:
+        text = sys.stdin.read() if trace == "-" else Path(trace or "").read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise InputError(Issue(trace or "", f"cannot be read: {error.strerror or error}")) from None
+    first = text.lstrip().partition("\n")[0]
+    if "|" in first or '"jobs"' in text[:2000] or first.strip() == "{":
+        return traces.from_sacct(text, trace or "")
+    return traces.load(text, trace or "")
+
+
+def _write(target: str, text: str) -> None:
+    if target == "-":
+        click.echo(text, nl=False)
+        return
+    try:
+        Path(target).write_text(text)
+    except OSError as error:
+        raise InputError(Issue(target, f"cannot be written: {error.strerror or error}")) from None
+
+
+class _Progress:
+    """A line every ten seconds for each policy."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, float] = {}
+
+    def __call__(self, policy: str, now: float, starts: int, jobs: int) -> None:
+        moment = time.monotonic()
+        if moment - self._last.setdefault(policy, moment) >= 10:
+            self._last[policy] = moment
+            say(f"{policy}: {starts} starts of {jobs} jobs, {outcome.span(now)} of the trace")
