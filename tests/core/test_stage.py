@@ -121,9 +121,8 @@ def test_shapes_of_pending_jobs_come_first_each_once_and_say_whose_they_are() ->
     assert not any("-N 9" in text for text in texts(asked))
 
 
-def test_required_nodes_under_block_are_asked_by_a_real_job() -> None:
+def test_required_nodes_are_asked_by_a_real_job() -> None:
     assert [q.real for q in questions(RACKS, plan(), plan(p="block"), JOBS)[:3]] == [False, True, False]
-    assert not any(q.real for q in questions(RACKS, plan(), plan(p="tree"), JOBS))
 
 
 def test_there_are_never_more_than_sixty_four() -> None:

@@ -155,8 +155,10 @@ class NamespaceRehearsal:
         try:
             slurmctld.start(timeout=max(1.0, deadline - self._now()))
             for question in questions:
-                left = deadline - self._now()
-                answers[question] = _ask(slurmctld, question, stage.external, left) if left > 0 else None
+                answers[question] = None
+                if (left := deadline - self._now()) <= 0:
+                    continue
+                answers[question] = _ask(slurmctld, question, stage.external, left)
                 if not answers[question] and _gone(slurmctld, answers[question]):
                     return False, f"slurmctld crashed when it was asked for sbatch {question}"
         except SlurmctldDied as died:

@@ -24,7 +24,8 @@ _KEPT_PARAMETERS = {"selecttype": "SelectType", "topologyparam": "TopologyParam"
 class Question:
     """Would such a job ever run? `arguments`: of sbatch. `jobs`: labels of the pending jobs that ask it.
 
-    `real`: to be asked by a real job, because `--test-only` says yes to any -w under block (run).
+    `real`: to be asked by a real job, because `--test-only` is wrong about -w: yes to all of them under block, no to
+    those that name fewer nodes than they want under any kind (run).
     """
 
     arguments: tuple[str, ...]
@@ -129,17 +130,12 @@ def questions(
     """At most `most`: one that could crash slurmctld for each tree, then the distinct shapes of pending jobs, then the
     edges of the sizes that are refused."""
     shapes: dict[tuple[str, ...], list[str]] = {}
-    real: set[tuple[str, ...]] = set()
     for job in jobs:
         if not job.pending or not job.nodes_wanted:
             continue
-        arguments = shape(job)
-        shapes.setdefault(arguments, []).append(job.label)
-        kinds = {t.kind for p in job.partition.split(",") if (t := after.of_partition(p)) is not None}
-        if job.required and "block" in kinds:
-            real.add(arguments)
+        shapes.setdefault(shape(job), []).append(job.label)
     asked = [Question(arguments) for arguments in _daring_questions(conf, after)]
-    asked += [Question(arguments, tuple(labels), arguments in real) for arguments, labels in shapes.items()]
+    asked += [Question(arguments, tuple(labels), "-w" in arguments) for arguments, labels in shapes.items()]
     for arguments in _size_questions(conf, before, after):
         if arguments not in shapes:
             asked.append(Question(arguments))
