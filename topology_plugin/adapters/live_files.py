@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
@@ -114,13 +115,16 @@ class LiveFiles:
         it beside the link."""
         beside = self.directory / PurePosixPath(self.conf).name
         entry = self.directory / name
-        if not beside.is_symlink() or entry.is_symlink() or beside.readlink().parent == Path():
+        real = self.where(self.conf).resolve().parent / name
+        if not beside.is_symlink() or entry.is_symlink() or real.parent == self.directory.resolve():
             self.files.write(path, data, owner_like=model)
             return
-        text = beside.readlink().with_name(name)
-        real = self.where(str(PurePosixPath(self.conf).parent / text))
+        hop = beside.readlink().parent
+        places = (self.directory / hop, self.where(str(PurePosixPath(self.conf).parent / hop)))
+        straight = any(place.resolve() == real.parent for place in places)
         self.files.write(real, data, owner_like=model)
-        self.files.link(str(text), entry)
+        text = str(beside.readlink().with_name(name)) if straight else os.path.relpath(real, self.directory)
+        self.files.link(text, entry)
 
     def _remove(self, step: steps.RemoveText) -> bool:
         entry = self.directory / step.file
