@@ -3,7 +3,7 @@
     python -m benchmarks.placement [--quick] [--json FILE]      (make bench-placement)
 
 Sizes and run times as published (topology_plugin/jobs/traces.py); names shuffled; every figure is what slurmctld did.
-All policies of a cluster play the same trace with the same lost nodes, at the same time, each on a slurmctld of its own.
+All policies of a cluster play one trace with the same lost nodes, side by side, each on a slurmctld of its own.
 """
 
 from __future__ import annotations
@@ -73,10 +73,8 @@ def main() -> int:
         for mix in ("kalos", "helios"):
             trace = synthetic(Mix.published(mix, 64), 300 // share, 256, 0.9, SEED)
             play = Play(seed=SEED, occupancy=0.835)
-            results[f"p5 {mix}"] = played(
-                f"256 p5, leaves of 16, sizes and times of {mix}", "p5:256x16", ("flat", "ours", "ours+10"), trace, play,
-                programs,
-            )  # fmt: skip
+            title = f"256 p5, leaves of 16, sizes and times of {mix}"
+            results[f"p5 {mix}"] = played(title, "p5:256x16", ("flat", "ours", "ours+10"), trace, play, programs)
         run_times = Mix.published("kalos", 16, gpus_a_node=4)
         for name, shares in (("powers of two", POWERS), ("multiples of nine", NINES)):
             trace = synthetic(run_times.with_sizes(shares), 200 // share, 72, 0.9, SEED)

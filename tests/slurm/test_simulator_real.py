@@ -54,7 +54,7 @@ def test_waiting_for_few_leaves_costs_time_and_saves_leaves(slurm_bin: Path) -> 
 
 def test_lost_nodes_are_replaced_elsewhere_and_the_topology_follows(slurm_bin: Path) -> None:
     jobs = trace(16, (2, 4), 5, every=2000.0)
-    found = played(slurm_bin, "p5:32x4", ("flat", "ours"), jobs, losses=150.0, same_place=0.0, seed=2)
+    found = played(slurm_bin, "p5:32x4", ("flat", "ours"), jobs, losses=800.0, same_place=0.0, seed=2)
     assert found["ours"].lost_nodes == found["flat"].lost_nodes > 0
     assert found["ours"].reloads > 0
     assert found["flat"].reloads == 0
