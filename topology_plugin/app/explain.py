@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+from topology_plugin.core.explanation import mentions
 from topology_plugin.core.issues import InputError, Issue
 from topology_plugin.core.live import Job, Live
 from topology_plugin.core.state import State
+
+if TYPE_CHECKING:
+    from topology_plugin.app.wiring import Wiring
 
 Kind = Literal["node", "partition", "job"]
 KINDS: tuple[Kind, ...] = ("node", "partition", "job")
@@ -44,6 +48,25 @@ def subject(state: State, live: Live | None, target: str) -> Subject:
     near = difflib.get_close_matches(name, [*partitions, *nodes], 3)
     hint = f"did you mean {' or '.join(near)}?" if near else "nodes and partitions are those of slurm.conf; job:ID"
     raise InputError(Issue(target, "is no node, partition or job that is known", hint))
+
+
+def faults(wiring: Wiring, found: Subject) -> tuple[str, ...]:
+    """What is wrong on disk that concerns a node or partition: what slurmctld would die of concerns all of them; of the
+    rest whatever names it or its topology. () where slurm.conf cannot be read."""
+    from topology_plugin.core.rules import unhealthy
+    from topology_plugin.core.validation import check_files
+
+    try:
+        disk = wiring.doors().live.disk()
+    except (InputError, OSError):
+        return ()
+    every = check_files(disk.conf, disk.topology_yaml, disk.topology_conf, wiring.slurm_numbers)
+    deadly = set(unhealthy(every))
+    word = disk.words.get(found.name) if found.kind == "partition" else None
+    names = [found.name] + ([f"topology {word}"] if word else [])
+    return tuple(
+        str(one) for one in every if one in deadly or any(mentions(name, f"{one.where} {one.what}") for name in names)
+    )
 
 
 def _node(state: State, name: str) -> str | None:

@@ -74,7 +74,7 @@ def is_controller(wiring: Wiring) -> bool:
     """
     if not (wiring.slurm_conf.is_file() and wiring.resource_config.is_file()):
         return False
-    return wiring.state_dir.is_dir() or not any(path.is_file() for path in state_files(wiring))
+    return wiring.state_dir.exists() or not any(path.is_file() for path in state_files(wiring))
 
 
 def cluster_arn(wiring: Wiring) -> str | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 
-from topology_plugin.app.explain import subject
+from topology_plugin.app.explain import faults, subject
 from topology_plugin.app.observe_state import load_live, see
 from topology_plugin.cli.main import Door
 from topology_plugin.cli.terminal import put, put_json, say
@@ -39,14 +41,17 @@ def explain(door: Door, target: str, form: str, given: str | None) -> None:
         say(f"explained from {seen.origin}")
     live = seen.live if given is not None else load_live(wiring)
     found = subject(seen.state, live, target)
+    wrong = () if given is not None or found.kind == "job" else faults(wiring, found)
     if found.kind == "node":
         node = explain_node(seen.state, found.name)
+        node = replace(node, issues=(*node.issues, *wrong))
         if form == "json":
             put_json(explained.node_document(node, live))
         else:
             put(explained.node_lines(node, live))
     elif found.kind == "partition":
         partition = explain_partition(seen.state, found.name, None if given is not None else wiring.settings)
+        partition = replace(partition, notes=(*partition.notes, *wrong))
         if form == "json":
             put_json(explained.partition_document(partition))
         else:

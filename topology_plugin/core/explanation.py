@@ -104,11 +104,11 @@ def explain_node(state: State, name: str) -> NodeWhy:
     seats = tuple(_seats(state, name, partitions))
     said = tuple(_said(state, node, name)) if node else ()
     keys = {name, *(node.addresses if node else ()), *((node.instance_id,) if node and node.instance_id else ())}
-    issues = tuple(str(issue) for issue in inventory.issues if any(_names(key, str(issue)) for key in keys))
+    issues = tuple(str(issue) for issue in inventory.issues if any(mentions(key, str(issue)) for key in keys))
     return NodeWhy(name, node, partitions, said, seats, issues, tuple(_advice(node, partitions, seats)))
 
 
-def _names(key: str, text: str) -> bool:
+def mentions(key: str, text: str) -> bool:
     """`key` as a whole word: ip-10-1-1-1 is not in ip-10-1-1-11."""
     at = text.find(key)
     while at >= 0:
