@@ -7,17 +7,15 @@ import pytest
 from topology_plugin.core.live import Job
 from topology_plugin.jobs import history
 
+ENDED = Job(17, "llama", "ana", "COMPLETED", ("n1", "n2"), "train")
+TASK = Job(18, "a|b", "bo", "CANCELLED", ("n7",), "train", array=(18, "3"))
+
 
 @pytest.mark.parametrize(
     ("line", "jobs"),
     [
-        pytest.param(
-            "17|ana|train|COMPLETED|n[1-2]|llama", (Job(17, "llama", "ana", "COMPLETED", ("n1", "n2"), "train"),), id="ended"
-        ),
-        pytest.param(
-            "18_3|bo|train|CANCELLED by 1000|n7|a|b", (Job(18, "a|b", "bo", "CANCELLED", ("n7",), "train", array=(18, "3")),),
-            id="an array's task, a name with the separator",
-        ),
+        pytest.param("17|ana|train|COMPLETED|n[1-2]|llama", (ENDED,), id="ended"),
+        pytest.param("18_3|bo|train|CANCELLED by 1000|n7|a|b", (TASK,), id="a task, a name with the separator"),
         pytest.param("19|ana|train|CANCELLED|None assigned|x", (), id="never started"),
         pytest.param("20|ana|train|FAILED||x", (), id="no nodes"),
         pytest.param("21|ana|train|FAILED|n[1-|x", (), id="a broken list"),
