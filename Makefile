@@ -48,5 +48,8 @@ soak: $(STAMP) ## random lives on a real slurmctld for longer (SOAK_SEQUENCES, S
 	SOAK_SEQUENCES=$${SOAK_SEQUENCES:-400} SOAK_EVENTS=$${SOAK_EVENTS:-10} SOAK_SEED=$${SOAK_SEED:-$$(date +%s)} \
 	  $(RUN) -m pytest -q -n $(JOBS) -rP tests/slurm/test_life.py
 
+bench-placement: $(STAMP) ## where jobs land under flat, tree and block sizes: a trace on real slurmctlds (10 minutes)
+	@$(RUN) -m benchmarks.placement $(BENCH)
+
 clean: ## what was built here
 	rm -rf build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache

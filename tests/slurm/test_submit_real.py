@@ -51,7 +51,7 @@ def test_a_required_spine_is_waited_for_beyond_max_switch_wait_and_never_left(
 def test_a_preferred_spine_starts_over_both_after_its_wait(cluster: JobCluster) -> None:
     # one node of each leaf is free: eight leaves, four under each spine
     cluster.fill("train", [node for i, node in enumerate(cluster.nodes("train")) if i % 4])
-    job = cluster.submit("--preferred", "layer-2", "--wait", "3", "--", "-p", "train", "-N6")
+    job = cluster.submit("--preferred", "layer-2", "--patience", "3", "--", "-p", "train", "-N6")
     begun = time.monotonic()
     time.sleep(1.5)
     assert cluster.slurm.job(job).state == "PENDING"

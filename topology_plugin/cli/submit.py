@@ -22,7 +22,8 @@ from topology_plugin.jobs.submission import Plan, Remark, Wish
 @click.option("--required", metavar="LEVEL", help="One domain of this level, or the job waits.")
 @click.option("--preferred", metavar="LEVEL", help="This level if it can be had soon, then wider; it never starves.")
 @click.option(
-    "--wait",
+    "--patience",
+    "wait",
     type=click.IntRange(min=1),
     metavar="SECONDS",
     help="For --preferred: how long. Default: the cluster's max_switch_wait.",
