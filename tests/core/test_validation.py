@@ -34,6 +34,7 @@ from topology_plugin.core.validation import (
     check_yaml_text,
     healthy,
     refusing,
+    saved_words,
     unhealthy,
 )
 
@@ -248,6 +249,26 @@ def test_a_dynamic_node_counts_for_partitions_with_all_nodes() -> None:
     found = check_configuration(plan, conf(), V26, [("d1", ())])
     assert [finding.rule for finding in found] == ["node-uncovered"]
     assert "d1" in found[0].what
+
+
+NODES_JSON = [
+    {"name": "d1", "topology": "tree:b", "state": ["IDLE", "DYNAMIC_NORM"]},
+    {"name": "c1", "topology": "tree:b", "state": ["IDLE", "CLOUD"]},
+    {"name": "c2", "topology": "tree:gone", "state": ["IDLE", "CLOUD", "POWERED_DOWN"]},
+    {"name": "n1", "topology": "tree:gone", "state": ["IDLE"]},
+    {"name": "n2", "topology": "", "state": ["IDLE", "CLOUD"]},
+]
+
+
+def test_what_slurmctld_keeps_of_dynamic_and_cloud_nodes_must_still_be_there() -> None:
+    saved = saved_words(NODES_JSON)
+    assert saved == {"d1": "tree:b", "c1": "tree:b"}
+    assert check_configuration(planned(Topology("tree", LEVEL, True)), conf(), V26, saved=saved) == []
+    renamed = Tree((Switch("a", ("n1", "n2", "n3", "n4")), Switch("root", (), ("a",))))
+    (finding,) = check_configuration(planned(Topology("tree", renamed, True)), conf(), V26, saved=saved)
+    assert (finding.rule, finding.where) == ("saved-word-unknown", "node d1 and 1 more")
+    (finding,) = check_configuration(planned(Topology("t", LEVEL, True)), conf(), V26, saved={"d1": "tree:a,t:b"})
+    assert finding.what == "slurmctld keeps Topology=tree:a,t:b, but there is no topology tree"
 
 
 # --- cases from the field ---

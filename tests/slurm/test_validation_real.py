@@ -22,7 +22,7 @@ from topology_plugin.core import slurm_conf, topology_conf, topology_yaml
 from topology_plugin.core.rules import RULES
 from topology_plugin.core.stage import Stage, external, scene
 from topology_plugin.core.topology import Block, Blocks, Configuration, Flat, Switch, Topology, Tree
-from topology_plugin.core.validation import check_configuration, check_files, refusing, unhealthy
+from topology_plugin.core.validation import check_configuration, check_files, refusing, saved_words, unhealthy
 
 WAITS_A_MINUTE = "conf-missing"
 
@@ -118,6 +118,35 @@ def test_leaves_at_different_depths_let_any_user_crash_slurmctld(
     assert "depth-uneven" in {f.rule for f in check_files(files.conf, files.yaml_bytes, files.conf_bytes, version)}
     cluster.run("sbatch", "-N2-20", "--wrap", "true", check=False)
     assert gone(cluster)
+
+
+def test_a_dynamic_node_whose_saved_topology_is_gone_stops_the_next_start(
+    slurmctld: NewCluster, slurm_bin: Path, tmp_path: Path
+) -> None:
+    def tree(*leaves: Switch) -> Configuration:
+        root = Switch("root", (), tuple(leaf.name for leaf in leaves))
+        return Configuration((Topology("t", Tree((*leaves, root)), default=True),))
+
+    before = tree(Switch("a", ("n1", "n2")), Switch("b", ("n3", "n4")))
+    after = tree(Switch("a", ("n1", "n2", "n3", "n4")))
+    partition = "PartitionName=p Nodes=n[1-4] Default=YES"
+    cluster = slurmctld(
+        "NodeName=n[1-4] State=CLOUD CPUs=1", partition, extra="MaxNodeCount=9", topology=topology_yaml.render(before)
+    )
+    cluster.scontrol("create", "NodeName=d1", "CPUs=1", "State=CLOUD", "Topology=t:b")
+    saved = saved_words(cluster.slurm.nodes() or ())
+    assert saved == {"d1": "t:b"}
+    conf = slurm_conf.parse("/s", {"/s": f"NodeName=n[1-4]\n{partition}\n"}.get)
+    assert check_configuration(before, conf, V26, saved=saved) == []
+    assert [finding.rule for finding in check_configuration(after, conf, V26, saved=saved)] == ["saved-word-unknown"]
+    text = topology_yaml.render(after)
+    rehearsed = NamespaceRehearsal(slurm_bin, directory=tmp_path).rehearse(
+        Stage(scene(conf, text.encode(), None, V26, dynamic=[("d1", ())], saved=saved))
+    )
+    assert "Invalid node topology" in rehearsed.error
+    cluster.write_topology(text)
+    with pytest.raises(SlurmctldDied):
+        cluster.restart()
 
 
 NAMES = [f"n{number}" for number in range(1, 13)]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from topology_plugin.adapters.rehearsal import Outcome, Rehearsal
 from topology_plugin.core import topology_yaml
@@ -14,7 +15,7 @@ from topology_plugin.core.rules import Finding, Numbers
 from topology_plugin.core.stage import Scene, Stage, external, questions, scene
 from topology_plugin.core.state import State
 from topology_plugin.core.topology import Configuration
-from topology_plugin.core.validation import check_configuration, check_files, refusing, unhealthy
+from topology_plugin.core.validation import check_configuration, check_files, refusing, saved_words, unhealthy
 
 Dynamic = Sequence[tuple[str, Sequence[str]]]
 
@@ -29,9 +30,16 @@ def deadly(disk: Disk, version: Numbers | None) -> list[Issue]:
     return issues(unhealthy(check_files(disk.conf, disk.topology_yaml, disk.topology_conf, version)))
 
 
-def faults(configuration: Configuration, after: Disk, version: Numbers | None, dynamic: Dynamic = ()) -> list[Issue]:
-    """Why `configuration` is not to be published at all."""
-    return issues(refusing(check_configuration(configuration, after.conf, version, dynamic)))
+def faults(
+    configuration: Configuration,
+    after: Disk,
+    version: Numbers | None,
+    dynamic: Dynamic = (),
+    nodes: Iterable[Mapping[str, Any]] | None = None,
+) -> list[Issue]:
+    """Why `configuration` is not to be published at all. `nodes`: slurmctld's, None where it does not answer."""
+    saved = saved_words(nodes or ())
+    return issues(refusing(check_configuration(configuration, after.conf, version, dynamic, saved)))
 
 
 def dynamic_nodes(state: State) -> Dynamic:

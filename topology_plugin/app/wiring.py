@@ -349,7 +349,7 @@ class Wiring:
         """What is refused beyond that: nodes of a partition that no topology covers, and the like."""
         from topology_plugin.app.judgement import faults
 
-        return faults(configuration, after, self.slurm_numbers)
+        return faults(configuration, after, self.slurm_numbers, nodes=doors.slurm.nodes())
 
     def rehearsal(self, doors: Doors) -> Callable[[Thought], str] | None:
         """Starts the installed slurmctld with what a pass would publish; the answer says what is wrong with it.

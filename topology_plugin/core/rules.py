@@ -129,6 +129,8 @@ _ALL = (
     _dies("word-empty", "`Topology=` without a value", _YAML),
     _dies("word-unsupported", "`Topology=` in slurm.conf, which 24.11 does not know", _CONF),
     _dies("node-word-unknown", "a NodeName line that names a topology or unit that is not there", _YAML),
+    # No text says it: slurmctld has to be asked for its nodes (validation.saved_words).
+    Rule("saved-word-unknown", "dies", "a dynamic or CLOUD node whose saved topology names what is gone", _YAML),
     Rule("node-word-bare", "warns", "a NodeName line that names a topology without a unit", _YAML),
     Rule("node-stated-twice", "warns", "a node both in a block and in its NodeName line's `Topology=`", _YAML),
     _dies("plugin-unknown", "a TopologyPlugin that this Slurm does not have"),

@@ -60,23 +60,43 @@ def node_words(conf: SlurmConf, topologies: Sequence[Declared], findings: Findin
         seen.add((node.file, node.line))
         where = f"{node.file}:{node.line}: NodeName={node.name}"
         findings.add("word-unsupported", where, "Topology= is known from 25.05 on: slurmctld dies", "take it out")
+        if (gone := _gone(value, by_name)) is not None:
+            findings.add("node-word-unknown", where, f"Topology={value}: {gone}", "define it or take it out")
         for part in parts:
-            topology = by_name.get(part[0])
-            if topology is None:
-                what = f"Topology={':'.join(part)}: there is no topology {part[0]}"
-                findings.add("node-word-unknown", where, what, "define it or take it out")
-            elif len(part) == 1 and topology.kind != "flat":
+            if len(part) == 1 and part[0] in by_name and by_name[part[0]].kind in ("tree", "block"):
                 what = f"Topology={part[0]} names no switch or block: jobs of two nodes are refused here"
                 findings.add("node-word-bare", where, what, "write NAME:UNIT or take it out")
-            elif len(part) > 1 and part[1] not in {unit.name for unit in topology.units}:
-                what = f"Topology={':'.join(part)}: {part[1]} is not in topology {part[0]}"
-                findings.add("node-word-unknown", where, what, "define it or take it out")
     for name, nodes in stated.items():
         known = by_name.get(name)
         both = nodes.intersection(known.nodes()) if known is not None and known.kind == "block" else set()
         if both:
             what = f"{len(both)} nodes, {min(both)} first, are in its blocks and say so in slurm.conf too"
             findings.add("node-stated-twice", f"topology {name}", what, "say it in one place")
+
+
+def saved_words(saved: Mapping[str, str], topologies: Sequence[Declared], findings: Findings) -> None:
+    """What slurmctld keeps of nodes across a restart: node → `tree:root:leaf,block:b1`."""
+    by_name = {topology.name: topology for topology in reversed(topologies)}
+    gone: dict[str, list[str]] = {}
+    for node, value in saved.items():
+        if (problem := _gone(value, by_name)) is not None:
+            gone.setdefault(f"{value}, but {problem}", []).append(node)
+    for what, nodes in gone.items():
+        more = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
+        remedy = "scontrol update NodeName=… Topology= with what will be there, or keep that topology"
+        findings.add("saved-word-unknown", f"node {nodes[0]}{more}", f"slurmctld keeps Topology={what}", remedy)
+
+
+def _gone(value: str, by_name: Mapping[str, Declared]) -> str | None:
+    """What a node's `Topology=` names that is not there. Switches below an existing one are made (run)."""
+    for part in value.split(","):
+        name, *units = part.split(":")
+        topology = by_name.get(name)
+        if topology is None:
+            return f"there is no topology {name}"
+        if units and topology.kind in ("tree", "block") and units[0] not in {unit.name for unit in topology.units}:
+            return f"{units[0]} is not in topology {name}"
+    return None
 
 
 def parameters(conf: SlurmConf, default: Declared | None, findings: Findings) -> None:

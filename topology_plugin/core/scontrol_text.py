@@ -46,7 +46,7 @@ def nodes(text: str, hardware: bool = True) -> list[dict[str, Any]] | None:
     """The nodes in the output of `show nodes`; None: it holds none, and does not say that there are none.
 
     As `scontrol show nodes --json` has them, but only name, address, hostname, state, features, reason, instance_id,
-    gres and, with `hardware`, cpus, real_memory and the like.
+    topology (only those that were given one) and, with `hardware`, gres, cpus, real_memory and the like.
     """
     found = [_node(line, hardware) for line in text.splitlines() if line.startswith("NodeName=")]
     return found if found or "No nodes in the system" in text else None
@@ -66,7 +66,8 @@ def _node(line: str, hardware: bool) -> dict[str, Any]:
     reason = line.find(" Reason=")
     signed = _SIGNED.match(line, reason + len(" Reason=")) if reason >= 0 else None
     # It stands behind all that administrators may write (Reason, Comment, Extra): the last one is Slurm's own.
-    told = line.rfind(" InstanceId=", signed.end(1) if signed else 0)
+    after = signed.end(1) if signed else 0
+    told = line.rfind(" InstanceId=", after)
     features = _field(line, " AvailableFeatures=")
     node: dict[str, Any] = {
         "name": _field(line, "NodeName="),
@@ -77,6 +78,8 @@ def _node(line: str, hardware: bool) -> dict[str, Any]:
         "reason": signed[1] if signed else "",
         "instance_id": _field(line, " InstanceId=", told) if told >= 0 else "",
     }
+    if (own := line.rfind(" Topology=", after)) >= 0:
+        node["topology"] = _field(line, " Topology=", own)
     if hardware:
         node["gres"] = _field(line, " Gres=")
         for key, name in _NUMBERS.items():

@@ -63,14 +63,16 @@ def scene(
     version: Numbers | None,
     words: Mapping[str, str | None] | None = None,
     dynamic: Iterable[tuple[str, Sequence[str]]] = (),
+    saved: Mapping[str, str] | None = None,
 ) -> Scene:
     """`conf` reduced to nodes, partitions and the few parameters that matter to topologies.
 
-    `words`: in place of those in `conf`; `dynamic`: nodes that only slurmctld knows.
+    `words`: in place of those in `conf`; `dynamic`: nodes that only slurmctld knows; `saved`: node → topology that
+    slurmctld keeps for it.
     """
     joining = tuple(dynamic)
     lines = [f"{name}={conf.parameters[key]}" for key, name in _KEPT_PARAMETERS.items() if key in conf.parameters]
-    lines += _node_lines(conf, joining, "EXTERNAL" if external(version) else "CLOUD")
+    lines += _node_lines(conf, joining, saved or {}, "EXTERNAL" if external(version) else "CLOUD")
     # An empty `Topology=` stays one, so that slurmctld dies of it here too.
     own = {name: partition.topology for name, partition in conf.partitions.items()}
     lines += _partition_lines(conf, own if words is None else {**own, **words}, joining)
@@ -82,19 +84,21 @@ def external(version: Numbers | None) -> bool:
     return version is None or version >= V25_05
 
 
-def _node_lines(conf: SlurmConf, dynamic: Iterable[tuple[str, Sequence[str]]], state: str) -> Iterator[str]:
+def _node_lines(
+    conf: SlurmConf, dynamic: Iterable[tuple[str, Sequence[str]]], saved: Mapping[str, str], state: str
+) -> Iterator[str]:
     alike: dict[str, list[str]] = {}
-    for node in conf.nodes.values():
+    everyone = [(node.name, node.params) for node in conf.nodes.values()]
+    everyone += [(name, {}) for name, _ in dynamic if name not in conf.nodes]
+    for node, params in everyone:
         # A node's weight overrides topology; its own Topology= can stop slurmctld.
-        kept = [f" {name}={node.params[key]}" for key, name in _NODE_PARAMETERS.items() if node.params.get(key)]
-        alike.setdefault("".join(kept), []).append(node.name)
-    alike.setdefault("", []).extend(name for name, _ in dynamic if name not in conf.nodes)
+        kept = f" Weight={params['weight']}" if params.get("weight") else ""
+        if word := saved.get(node) or params.get("topology"):
+            kept += f" Topology={word}"
+        alike.setdefault(kept, []).append(node)
     for extra, names in alike.items():
         if names:
             yield f"NodeName={fold(names)} CPUs=1 State={state}{extra}"
-
-
-_NODE_PARAMETERS = {"weight": "Weight", "topology": "Topology"}
 
 
 def _partition_lines(
@@ -143,7 +147,7 @@ def questions(
 
 
 def _daring_questions(conf: SlurmConf, after: Configuration) -> Iterator[tuple[str, ...]]:
-    """A range that ends above what there is: with a tree whose leaves lie at different depths, slurmctld's end (run)."""
+    """A range that ends above what there is: with leaves at different depths it is slurmctld's end (run)."""
     seen: set[str] = set()
     for name, partition in conf.partitions.items():
         topology = after.of_partition(name)

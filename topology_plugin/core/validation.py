@@ -5,7 +5,8 @@ Nothing here raises for what a file holds. `version`: of the installed Slurm, No
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from topology_plugin.core import rules_conf, rules_topology, rules_yaml
 from topology_plugin.core.declared import Declared, declared
@@ -16,7 +17,7 @@ from topology_plugin.core.yaml_text import encoded
 
 __all__ = [
     "Finding", "check_conf", "check_configuration", "check_files", "check_yaml_text",
-    "healthy", "refusing", "unhealthy",
+    "healthy", "refusing", "saved_words", "unhealthy",
 ]  # fmt: skip
 
 Dynamic = Iterable[tuple[str, Sequence[str]]]
@@ -40,12 +41,30 @@ def check_yaml_text(
     return findings.found
 
 
+def saved_words(nodes: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Node → the topology that slurmctld will keep for it across a restart, of `scontrol show nodes --json`.
+
+    Only dynamic nodes, and CLOUD nodes that are not powered down, keep one (run).
+    """
+    found = {}
+    for node in nodes:
+        state = {str(word).upper() for word in node.get("state") or ()}
+        lasting = state & {"DYNAMIC_NORM", "DYNAMIC_FUTURE"} or ("CLOUD" in state and "POWERED_DOWN" not in state)
+        if lasting and node.get("topology") and node.get("name"):
+            found[str(node["name"])] = str(node["topology"])
+    return found
+
+
 def check_configuration(
-    configuration: Configuration, conf: SlurmConf, version: Numbers | None, dynamic: Dynamic = ()
+    configuration: Configuration,
+    conf: SlurmConf,
+    version: Numbers | None,
+    dynamic: Dynamic = (),
+    saved: Mapping[str, str] | None = None,
 ) -> list[Finding]:
     """What a pass plans: its topologies and words, on the nodes and partitions of `conf`.
 
-    Its words stand for those in `conf`; a partition it does not speak of keeps its own.
+    Its words stand for those in `conf`; a partition it does not speak of keeps its own. `saved`: see saved_words().
     """
     findings = Findings(version)
     joining = tuple(dynamic)
@@ -60,6 +79,7 @@ def check_configuration(
             findings.add("word-unknown", where, f"Topology={word} is not defined", "define it or take the word out")
     _cover(topologies, conf, words, joining, findings)
     rules_conf.node_words(conf, topologies, findings)
+    rules_conf.saved_words(saved or {}, topologies, findings)
     rules_conf.parameters(conf, _default(topologies), findings)
     _versions(topologies, conf, findings)
     return findings.found
