@@ -131,6 +131,20 @@ def test_more_than_six_reverts_an_hour_make_us_stand_back_until_resume(
         assert later.stood_back and not later.resumed().stood_back
 
 
+def test_an_agent_that_rewrites_slurm_conf_because_nodes_come_and_go_undoes_nothing_on_purpose() -> None:
+    """HyperPod's agent drops our words at each scale-up; that is answered, and never a reason to stand back."""
+    current, note = KEPT.generations[0], OwnershipNote()
+    for number in range(20):
+        wider = disk({"p": "tree", "q": None}, YAML, extra=f"NodeName=new-{number}\n")
+        lost = disk({"p": None, "q": None}, YAML, extra=f"NodeName=new-{number}\n")
+        note = note.looked(lost, current, number * 60.0).looked(lost, current, number * 60.0 + 10)
+        note = note.looked(wider, current, number * 60.0 + 20)
+        if number == 0:
+            assert note.total == 1, "nothing is known of what was there before"
+    assert note.total == 1 and not note.stood_back
+    assert note.looked(lost, current, 9e3).total == 2
+
+
 @pytest.mark.parametrize("odd", [None, {}, {"reverts": "x", "total": "y", "adopted": 1}, {"seen": 3}])
 def test_an_odd_note_is_a_fresh_one(odd: dict[str, object] | None) -> None:
     assert OwnershipNote.from_json(odd) == OwnershipNote()

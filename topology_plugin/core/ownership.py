@@ -32,24 +32,29 @@ class Ours(Protocol):
 class OwnershipNote:
     """ownership.json. `adopted`: what others left was taken over once; `reverts`: when (seconds, this controller's
     clock) somebody undid what we had put in force, the last hour's; `total` of them ever; `stood_back`: too many, until
-    `resume`; `seen`: the reverted state that was counted last, so that it counts once."""
+    `resume`; `seen`: the reverted state that was looked at last, so that it counts once; `members`: which nodes and
+    partitions slurm.conf had at the last look: an agent that rewrites it because they change does not mean our words.
+    """
 
     adopted: bool = False
     reverts: tuple[float, ...] = ()
     total: int = 0
     stood_back: bool = False
     seen: str = ""
+    members: str = ""
 
     @classmethod
     def from_json(cls, note: Mapping[str, Any] | None) -> OwnershipNote:
         note = note or {}
-        times, total, seen = note.get("reverts"), note.get("total"), note.get("seen")
+        times, total = note.get("reverts"), note.get("total")
+        seen, members = note.get("seen"), note.get("members")
         return cls(
             note.get("adopted") is True,
             tuple(float(t) for t in times if isinstance(t, (int, float))) if isinstance(times, list) else (),
             total if isinstance(total, int) else 0,
             note.get("stood_back") is True,
             seen if isinstance(seen, str) else "",
+            members if isinstance(members, str) else "",
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -59,18 +64,22 @@ class OwnershipNote:
             "total": self.total,
             "stood_back": self.stood_back,
             "seen": self.seen,
+            "members": self.members,
         }
 
     def looked(self, disk: Disk, current: Generation | None, now: float, classic: bool = False) -> OwnershipNote:
         """After a look at the files: one revert more, if they were undone since the last look."""
+        members = _members(disk)
         if current is None or not reverted(disk, current, classic):
-            return replace(self, seen="")
+            return replace(self, seen="", members=members)
         seen = _signature(disk)
         if seen == self.seen:
             return self
+        if self.members not in ("", members):
+            return replace(self, seen=seen, members=members)
         reverts = (*(time for time in self.reverts if now - HOUR < time <= now), now)
         back = self.stood_back or len(reverts) > REVERTS_AN_HOUR
-        return OwnershipNote(self.adopted, reverts, self.total + 1, back, seen)
+        return OwnershipNote(self.adopted, reverts, self.total + 1, back, seen, members)
 
     def resumed(self) -> OwnershipNote:
         return replace(self, reverts=(), stood_back=False)
@@ -141,8 +150,14 @@ def reverted(disk: Disk, current: Generation, classic: bool = False) -> bool:
     return lost or disk.topology_yaml != current.topology_yaml
 
 
+def _members(disk: Disk) -> str:
+    partitions = (f"{name}={p.nodes_text}" for name, p in disk.conf.partitions.items())
+    return digest("\n".join([*disk.conf.nodes, *partitions]).encode("utf-8", "surrogateescape"))[:16]
+
+
 def _signature(disk: Disk) -> str:
     parts: Sequence[bytes] = [
+        _members(disk).encode(),
         disk.topology_yaml or b"",
         disk.topology_conf or b"",
         *(f"{partition}={word}".encode() for partition, word in disk.words.items()),
