@@ -65,7 +65,7 @@ class BareMachine:
         return found
 
     def run(self, *command: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-        """Ends when the command and everything that holds its output ended; 60 s at most."""
+        """Ends when the command and everything that holds its output ended; four minutes at most."""
         return subprocess.run(
             [str(word) for word in command],
             env=self.variables(),
@@ -74,7 +74,7 @@ class BareMachine:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=60,
+            timeout=240,
             check=False,
         )
 
