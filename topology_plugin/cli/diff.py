@@ -6,7 +6,7 @@ import click
 
 from topology_plugin.app.observe_state import facts_in_force, load_live, see
 from topology_plugin.cli.main import EXIT_PENDING, Door
-from topology_plugin.cli.terminal import put, put_json, say
+from topology_plugin.cli.terminal import busy, put, put_json, say
 from topology_plugin.core.diff import compare
 from topology_plugin.views.words import document, told
 
@@ -27,13 +27,14 @@ def diff(door: Door, form: str, given: str | None) -> int:
       hyperpod-topology diff -o json | jq '.nodes[] | select(.change == "moves")'
     """
     wiring = door.wiring()
-    seen = see(wiring, given)
+    with busy("reading the cluster"):
+        seen = see(wiring, given)
+        live = seen.live if given is not None else load_live(wiring)
     for warning in seen.warnings:
         say(warning)
     if door.verbose or not seen.fresh:
         say(f"compared from {seen.origin}")
-    live = seen.live if given is not None else load_live(wiring)
-    if live is None or not live.jobs_known:
+    if given is None and (live is None or not live.jobs_known):
         say("squeue gives no answer, so jobs that are concerned cannot be listed")
     facts = {} if given is not None else facts_in_force(wiring, seen.state)
     found = compare(seen.state, live.jobs if live else (), facts)

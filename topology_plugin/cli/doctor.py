@@ -8,7 +8,7 @@ import click
 
 from topology_plugin import __version__
 from topology_plugin.cli.main import EXIT_WRONG, Door
-from topology_plugin.cli.terminal import put, put_json, say
+from topology_plugin.cli.terminal import busy, put, put_json, say
 from topology_plugin.core.checkup import Check, bad
 from topology_plugin.core.issues import InputError
 from topology_plugin.views.doctored import document, lines
@@ -39,7 +39,8 @@ def doctor(door: Door, form: str, no_aws: bool, bundle: str | None) -> int:
         found: tuple[Check, ...] = tuple(Check("settings", "settings", bad(str(i), i.remedy)) for i in error.issues)
         put_json(document(found, None, __version__)) if form == "json" else put(lines(found, None))
         return EXIT_WRONG
-    patient = gather(wiring, ask_aws=not no_aws)
+    with busy("examining"):
+        patient = gather(wiring, ask_aws=not no_aws)
     found = examine(patient)
     made = document(found, wiring.settings, __version__)
     if form == "json":

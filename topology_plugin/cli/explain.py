@@ -8,15 +8,16 @@ import click
 
 from topology_plugin.app.explain import faults, subject
 from topology_plugin.app.observe_state import load_live, see
+from topology_plugin.cli.completion import targets
 from topology_plugin.cli.main import Door
-from topology_plugin.cli.terminal import put, put_json, say
+from topology_plugin.cli.terminal import busy, put, put_json, say
 from topology_plugin.core.explanation import explain_node, explain_partition
 from topology_plugin.core.job_explanation import explain_job
 from topology_plugin.views import explained
 
 
 @click.command()
-@click.argument("target", metavar="NODE|PARTITION|job:ID")
+@click.argument("target", metavar="NODE|PARTITION|job:ID", shell_complete=targets)
 @click.option("-o", "--output", "form", type=click.Choice(("text", "json")), default="text", show_default=True)
 @click.option("--from", "given", metavar="FILE", help="A state.json, or `kubectl get nodes -o json`; - is stdin.")
 @click.pass_obj
@@ -34,12 +35,13 @@ def explain(door: Door, target: str, form: str, given: str | None) -> None:
       hyperpod-topology explain job:4711
     """
     wiring = door.wiring()
-    seen = see(wiring, given)
+    with busy("reading the cluster"):
+        seen = see(wiring, given)
+        live = seen.live if given is not None else load_live(wiring)
     for warning in seen.warnings:
         say(warning)
     if door.verbose or not seen.fresh:
         say(f"explained from {seen.origin}")
-    live = seen.live if given is not None else load_live(wiring)
     found = subject(seen.state, live, target)
     wrong = () if given is not None or found.kind == "job" else faults(wiring, found)
     if found.kind == "node":

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from topology_plugin.app.observe_state import facts_in_force, load_live, recent_generations, see
+from topology_plugin.cli.completion import partitions
 from topology_plugin.cli.main import Door
-from topology_plugin.cli.terminal import put, put_json, say
+from topology_plugin.cli.terminal import busy, put, put_json, say
 from topology_plugin.core.issues import InputError, Issue
 from topology_plugin.views.scene import arrange
 
@@ -23,7 +24,7 @@ FORMATS = ("tree", "table", "json", "mermaid", "svg", "html")
 
 
 @click.command()
-@click.argument("partition", required=False)
+@click.argument("partition", required=False, shell_complete=partitions)
 @click.option("-o", "--output", "form", type=click.Choice(FORMATS), default="tree", show_default=True, help="The form.")
 @click.option("--desired", is_flag=True, help="What a pass would put in force, not what is in force.")
 @click.option("--from", "given", metavar="FILE", help="A state.json, or `kubectl get nodes -o json`; - is stdin.")
@@ -40,12 +41,13 @@ def show(door: Door, partition: str | None, form: str, desired: bool, given: str
       kubectl get nodes -o json | hyperpod-topology show --from -
     """
     wiring = door.wiring()
-    seen = see(wiring, given)
+    with busy("reading the cluster"):
+        seen = see(wiring, given)
+        live = seen.live if given is not None else load_live(wiring)
     for warning in seen.warnings:
         say(warning)
     if door.verbose or seen.warnings:
         say(f"shown from {seen.origin}")
-    live = seen.live if given is not None else load_live(wiring)
     scene = arrange(seen.state, live, desired=desired, partition=partition)
     if form == "json":
         from topology_plugin.views.document import document

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import click
@@ -38,6 +40,31 @@ def put(lines: Iterable[Line]) -> None:
         for piece, style in line.pieces:
             text.append(piece, style=_LOOKS.get(style, ""))
         console.print(text, soft_wrap=True)
+
+
+@contextlib.contextmanager
+def busy(sentence: str) -> Iterator[None]:
+    """Says on a terminal what is being waited for, once that takes more than a second; leaves nothing behind."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    shown = threading.Event()
+
+    def show() -> None:
+        shown.set()
+        sys.stderr.write(f"{sentence} …")
+        sys.stderr.flush()
+
+    timer = threading.Timer(1.0, show)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        if shown.is_set():
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
 
 
 def put_json(document: Any) -> None:

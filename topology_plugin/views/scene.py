@@ -166,7 +166,9 @@ def units_of(topology: Topology) -> tuple[Unit, ...]:
 
 
 def _limited(view: View, state: State, partition: str) -> View:
-    members = set(state.inventory.partitions[partition].nodes)
+    anywhere = {n for p in state.inventory.partitions.values() for n in p.nodes}
+    # Nodes that slurm.conf no longer lists are still in force: they belong to whoever looks.
+    members = set(state.inventory.partitions[partition].nodes) | {n for n in view.nodes if n not in anywhere}
     units = tuple(found for unit in view.units if (found := _cut(unit, members)) is not None)
     nodes = tuple(n for n in view.nodes if n in members)
     return View(

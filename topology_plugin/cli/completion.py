@@ -1,0 +1,37 @@
+"""What the shell offers for names: partitions and nodes as the last pass saw them. Silent where it can't know."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import click
+
+
+def partitions(ctx: click.Context, parameter: click.Parameter, typed: str) -> list[str]:
+    return [name for name in _inventory().get("partitions", {}) if name.startswith(typed)]
+
+
+def targets(ctx: click.Context, parameter: click.Parameter, typed: str) -> list[str]:
+    """Nodes only once their beginning is typed: thousands of names help nobody."""
+    inventory = _inventory()
+    found = [name for name in inventory.get("partitions", {}) if name.startswith(typed)]
+    if typed:
+        found += [name for name in inventory.get("nodes", {}) if name.startswith(typed)]
+    return found + (["job:"] if "job:".startswith(typed) else [])
+
+
+def _inventory() -> dict[str, Any]:
+    from topology_plugin.app.observe_state import state_files
+    from topology_plugin.app.wiring import Wiring
+    from topology_plugin.core.issues import InputError
+
+    try:
+        for path in state_files(Wiring.of(os.environ.get("HYPERPOD_TOPOLOGY_ROOT"), {}, os.environ)):
+            if path.is_file():
+                found = json.loads(path.read_bytes()).get("inventory", {})
+                return found if isinstance(found, dict) else {}
+    except (OSError, ValueError, InputError):
+        pass
+    return {}
