@@ -252,3 +252,29 @@ def test_what_was_begun_and_is_no_longer_wanted_goes(places: tuple[Path, Path]) 
     generations.keep(generation(3))
     generations.drop_begun()
     assert [g.number for g in opened(places).all()] == [1]
+
+
+@pytest.mark.parametrize(
+    ("why", "made"), [("", True), ("no shared file system is mounted at /fsx (yet)", False)], ids=["mounted", "not"]
+)
+def test_br_22_a_registry_that_no_node_made_is_made_where_all_see_it_and_only_there(
+    tmp_path: Path, why: str, made: bool
+) -> None:
+    registry, state_dir = tmp_path / "fsx" / "hyperpod-topology" / "c1", tmp_path / "state"
+    former = os.umask(0o077)
+    try:
+        finish(Generations(RealFiles(Quick()), registry, state_dir, 20, "arn:c1", lambda path: why), 1)
+    finally:
+        os.umask(former)
+    assert (state_dir / "generations" / "current").read_text() == "1\n"
+    assert registry.parent.exists() == made
+    if made:
+        assert (registry / "generations" / "current").read_text() == "1\n"
+        assert [registry.stat().st_mode & 0o777, registry.parent.stat().st_mode & 0o777] == [0o755, 0o755]
+
+
+def test_where_the_registry_cannot_be_made_the_pass_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "fsx").write_text("a file is in the way")
+    places = tmp_path / "fsx" / "c1", tmp_path / "state"
+    finish(Generations(RealFiles(Quick()), *places, 20, "arn:c1", lambda path: ""), 1)
+    assert (tmp_path / "state" / "generations" / "current").read_text() == "1\n"

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,22 +30,30 @@ STATE, HOLD, OWNERSHIP, JOBS = "state.json", "hold.json", "ownership.json", "job
 
 
 class Generations:
-    """`registry` None: state_dir only. `keep`: how many finished generations stay."""
+    """`registry` None: state_dir only. `keep`: how many finished generations stay. `mounted`: says why a path is not on
+    the shared file system, "" if it is; then a registry that no node made yet is made. None: it is never made here."""
 
     def __init__(
-        self, files: Files, registry: Path | None, state_dir: Path, keep: int = 20, cluster_arn: str | None = None
+        self,
+        files: Files,
+        registry: Path | None,
+        state_dir: Path,
+        keep: int = 20,
+        cluster_arn: str | None = None,
+        mounted: Callable[[Path], str] | None = None,
     ) -> None:
         self.files = files
         self.registry, self.state_dir = registry, state_dir
         self.limit = keep
         self.cluster_arn = cluster_arn
+        self.mounted = mounted
         self.issues: list[Issue] = []
         self._known: list[Generation] | None = None
         self._current: Generation | None = None
 
     @property
     def bases(self) -> tuple[Path, ...]:
-        """The registry first, once somebody made it: nothing is ever written below a bare mount point from here."""
+        """The registry first, once it is there: nothing is ever written below a bare mount point."""
         shared = self.registry is not None and self.registry.is_dir()
         return (self.registry, self.state_dir) if shared and self.registry else (self.state_dir,)
 
@@ -107,10 +115,23 @@ class Generations:
     def keep(self, generation: Generation) -> None:
         """Complete on disk in every place, before the first live file is touched. Raises FileError."""
         contents = form.dump(generation)
-        self.files.make_directory(self.state_dir)  # the registry itself is not made here: it may not be mounted
+        self.files.make_directory(self.state_dir)
+        self._make_registry()
         for base in self.bases:
             self.files.write_directory(base / GENERATIONS / str(generation.number), contents)
         self._known = None
+
+    def _make_registry(self) -> None:
+        """Generations are for everyone to read, also where labels say everything and no node has registered. Where it
+        cannot be made, state_dir has them."""
+        if self.registry is None or self.mounted is None or self.registry.is_dir() or self.mounted(self.registry):
+            return
+        absent = [path for path in (self.registry.parent, self.registry) if not path.is_dir()]
+        with contextlib.suppress(FileError):
+            self.files.make_directory(self.registry)
+            for directory in absent:
+                with contextlib.suppress(OSError):
+                    directory.chmod(0o755)  # whatever the umask
 
     def finish(self, number: int, time: float | None) -> None:
         """It was read back: make it the current one and let go of what is too old. `time` None: not known any more.

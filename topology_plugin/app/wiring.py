@@ -186,7 +186,9 @@ class Wiring:
         files = RealFiles()
         live = LiveFiles(files, self.named_slurm_conf, self.machine_path)
         arn = self.cluster_arn()
-        generations = Generations(files, self.shared_directory(), self.state_dir, self.settings.generations_keep, arn)
+        generations = Generations(
+            files, self.shared_directory(), self.state_dir, self.settings.generations_keep, arn, self._mounted()
+        )
         standard = self.named_slurm_conf == DEFAULT_SLURM_CONF
         controller = self.given_controller or SlurmctldProcess(self.slurm_conf, standard)
         classic = support(self.slurm.version(), {}).classic
@@ -228,16 +230,21 @@ class Wiring:
 
     def registry_door(self, cluster_arn: str | None) -> Registry | None:
         from topology_plugin.adapters.files import RealFiles
-        from topology_plugin.adapters.mounts import SystemMounts, shared_only
         from topology_plugin.adapters.registry import RegistryDirectory
 
         directory = self.registry(cluster_arn)
         if directory is None:
             return None
-        # It lies on a shared file system or nowhere: nobody else would see the root volume. Below --root, or by flag or
-        # variable, someone chose the very place.
-        chosen = self.root.directory is not None or self.settings.explicit("registry")
-        return RegistryDirectory(directory, RealFiles(), self.clock, None if chosen else shared_only(SystemMounts()))
+        return RegistryDirectory(directory, RealFiles(), self.clock, self._mounted())
+
+    def _mounted(self) -> Callable[[Path], str]:
+        """Says why a registry is not where all see it. It lies on a shared file system or nowhere: nobody else would
+        see the root volume. Below --root, or by flag or variable, someone chose the very place."""
+        from topology_plugin.adapters.mounts import SystemMounts, shared_only
+
+        if self.root.directory is not None or self.settings.explicit("registry"):
+            return lambda path: ""
+        return shared_only(SystemMounts())
 
     def registrar(self, instance_id: str | None, say: Callable[[str], None]) -> Registrar:
         """What `register` needs; imports neither requests nor boto3 before they are called for."""
