@@ -96,6 +96,17 @@ def test_block_sizes_under_24_11(
     cluster.stop()
 
 
+def test_a_tree_that_is_optional_refuses_nothing(slurmctld: NewCluster, slurm_bin: Path) -> None:
+    two_roots = switches(4, 2)
+    cluster = start(slurmctld, slurm_bin, two_roots, 6)
+    assert refused_by_slurm(cluster, slurm_bin, 6) == [5, 6]
+    cluster.edit_conf("MailProg", "TopologyParam=TopoOptional\nMailProg")
+    cluster.restart()
+    assert refused_by_slurm(cluster, slurm_bin, 6) == []
+    assert refused(two_roots, nodes(6), topo_optional=True) == ()
+    assert refused(blocks([4, 2], [4]), nodes(6), topo_optional=True) == refused(blocks([4, 2], [4]), nodes(6))
+
+
 def switches(*leaves: int, roots: tuple[tuple[int, ...], ...] = ()) -> Topology:
     names = iter(nodes(sum(leaves)))
     made = [Switch(f"leaf-{i}", tuple(next(names) for _ in range(count))) for i, count in enumerate(leaves)]

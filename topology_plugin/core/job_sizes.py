@@ -18,11 +18,14 @@ Ranges: TypeAlias = tuple[tuple[int, int], ...]
 """Ascending inclusive ranges that neither touch nor overlap."""
 
 
-def refused(topology: Topology, partition_nodes: Collection[str]) -> Ranges:
-    """Job sizes (nodes) from 1 to the partition's size that `topology` refuses with every node idle."""
+def refused(topology: Topology, partition_nodes: Collection[str], topo_optional: bool = False) -> Ranges:
+    """Job sizes (nodes) from 1 to the partition's size that `topology` refuses with every node idle.
+
+    `topo_optional`: TopologyParam=TopoOptional, with which a tree refuses only jobs with `--switches` (run).
+    """
     nodes = frozenset(partition_nodes)
     body = topology.body
-    if isinstance(body, Flat) or not nodes:
+    if isinstance(body, Flat) or not nodes or (topo_optional and isinstance(body, Tree)):
         return ()
     if isinstance(body, Tree):
         return _refused_by_tree(body, nodes)

@@ -175,14 +175,15 @@ def shape(job: Job) -> tuple[str, ...]:
 def _size_questions(conf: SlurmConf, before: Configuration | None, after: Configuration) -> Iterator[tuple[str, ...]]:
     """The edges first that the change moves, then those of all refused sizes; each partition's turn by turn."""
     columns: list[list[tuple[str, ...]]] = []
+    optional = "topooptional" in conf.parameters.get("topologyparam", "").lower()
     for name, partition in conf.partitions.items():
         most = min(len(partition.nodes), partition.max_nodes or len(partition.nodes))
         now = after.of_partition(name)
         if not most or now is None or now.kind == "flat":
             continue
-        refused = job_sizes.refused(now, partition.nodes)
+        refused = job_sizes.refused(now, partition.nodes, optional)
         former = before.of_partition(name) if before is not None else None
-        was = job_sizes.refused(former, partition.nodes) if former is not None else ()
+        was = job_sizes.refused(former, partition.nodes, optional) if former is not None else ()
         edges = [*_edges(job_sizes.lost(was, refused)), *_edges(refused), most, 1]
         least = max(1, partition.min_nodes)
         sizes = dict.fromkeys(size for size in edges if least <= size <= most)
