@@ -21,9 +21,9 @@ from node_setup.uninstall import uninstall
 from node_setup.units import Units
 
 
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="hyperpod-topology-setup", description="Set up a node, or uninstall it.")
-    commands = parser.add_subparsers(dest="command", required=True)
+def parser() -> argparse.ArgumentParser:
+    found = argparse.ArgumentParser(prog="hyperpod-topology-setup", description="Set up a node, or uninstall it.")
+    commands = found.add_subparsers(dest="command", required=True)
     for way in WAYS:
         command = commands.add_parser(way, help="set this node up, as the lifecycle script does")
         command.add_argument("--bundle", type=Path, help="where the bundle was unpacked (its settings and parameters)")
@@ -32,8 +32,11 @@ def main(arguments: list[str] | None = None) -> int:
     commands.add_parser("register", help="register within the time limit, whatever the file system does")
     removal = commands.add_parser("uninstall", help="take everything of ours out of this node")
     removal.add_argument("--force", action="store_true", help="also if Slurm's configuration cannot be cleaned")
-    options = parser.parse_args(arguments)
+    return found
 
+
+def main(arguments: list[str] | None = None) -> int:
+    options = parser().parse_args(arguments)
     root = node_root(os.environ)
     version = Path(__file__).resolve().parents[2]
     if options.command == "register":
