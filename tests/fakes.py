@@ -53,6 +53,8 @@ class FakeSlurmctld:
         self.answers: list[Answer | Callable[[], Answer | None]] = []
         self.lies: Callable[[str], str] | None = None
         self.jobs_text = ""
+        self.job_rows: list[dict[str, Any]] = []  # of `squeue --json`
+        self.pinged = ""  # what `scontrol ping` says
         self.released: list[str] = []
         self.log: list[str] = []
         if start:
@@ -109,6 +111,8 @@ class FakeSlurmctld:
         if program == "scontrol" and arguments[0] == "release":
             self.released.append(arguments[1])
             return Answer(0, "", "")
+        if program == "scontrol" and arguments == ("ping",):
+            return Answer(0, self.pinged, "")
         if program == "scontrol" and arguments == ("show", "topology"):
             return Answer(0, self._shown(), "")
         raise AssertionError(f"nobody taught the fake {program} {arguments}")
@@ -156,7 +160,7 @@ class FakeSlurmctld:
         return dict(self.words) if self.up else None
 
     def jobs(self) -> list[dict[str, Any]] | None:
-        return [] if self.up else None
+        return self.job_rows if self.up else None
 
     def config(self) -> Mapping[str, str] | None:
         return {"TopologyPlugin": self.plugin} if self.up else None

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 from topology_plugin import __version__
 from topology_plugin.adapters.cluster_lock import Turn
 from topology_plugin.adapters.generations import HOLD, OWNERSHIP
-from topology_plugin.adapters.live_files import LiveFiles
-from topology_plugin.app import ownership
+from topology_plugin.app import ownership, watched_files
 from topology_plugin.app.apply import Applied, ApplyFailed, Doors, execute, settle_jobs
 from topology_plugin.app.loaded import Loaded, differences
 from topology_plugin.app.observation import Observation, Observer
 from topology_plugin.app.recording import Recorder, back_off
+from topology_plugin.app.watched_files import Left
 from topology_plugin.app.writer import Writer
 from topology_plugin.core import job_sizes, target, topology_yaml
 from topology_plugin.core import plan as planning
 from topology_plugin.core.decision import Decision, Memory
 from topology_plugin.core.diff import Diff, compare
-from topology_plugin.core.disk import Disk, encoded
+from topology_plugin.core.disk import Disk
 from topology_plugin.core.facts import facts_of, memory_of
 from topology_plugin.core.generation import Generation
 from topology_plugin.core.holding import held as held_configuration
@@ -92,7 +92,7 @@ class Reconciler:
     say: Callable[[str], None] = field(default=lambda sentence: None)
     conf_files: tuple[str, ...] = ()
     _now: Doors | None = None
-    _left: Disk | None = None
+    _left: Left | None = None
 
     @property
     def doors(self) -> Doors:
@@ -114,14 +114,19 @@ class Reconciler:
             except (InputError, PassError) as error:
                 self._record_blindness(turn, error)
                 raise
-            self._left = thought.disk
-            if thought.state.owner.writes:
-                self.doors.tidy()
+            doors, on_disk = self.doors, thought.disk
             try:
-                return self._act(thought, wish)
+                if thought.state.owner.writes:
+                    doors.tidy()
+                outcome = self._act(thought, wish)
+                if outcome.applied is not None:
+                    on_disk = target.in_place(on_disk, thought.target, doors.classic)
+                return outcome
             except ApplyFailed as failed:
                 self._recorder().failed(thought.state, failed.code, str(failed), failed.reconfigured)
                 raise
+            finally:
+                self._left = Left(doors.live, doors.generations, on_disk, doors.generations.note(OWNERSHIP))
 
     def think(self, wish: Wish, turn: Turn | None = None) -> Thought:
         """Everything up to acting; writes nothing. `turn` None: it will not act, so nobody is asked who may."""
@@ -129,7 +134,8 @@ class Reconciler:
         try:
             disk = doors.live.disk()
         except OSError as error:
-            raise PassError(f"{error.filename or 'topology files'} cannot be read: {error.strerror or error}") from None
+            where = error.filename or "topology.yaml or topology.conf"
+            raise PassError(f"{where} cannot be read: {error.strerror or error}") from None
         self.conf_files = tuple(file.path for file in disk.conf.files)
         former = self._former()
         current = doors.generations.current()
@@ -167,28 +173,17 @@ class Reconciler:
         self.writer.leave()
 
     def as_left(self) -> frozenset[str]:
-        """Which of `slurm_files` hold what the last pass saw or put there: nobody wrote them since."""
-        if self._left is None:
-            return frozenset()
-        live, disk = self.doors.live, self._left
-        texts: dict[str, bytes | None] = {file.path: encoded(file.text) for file in disk.conf.files}
-        texts |= {"topology.yaml": disk.topology_yaml, "topology.conf": disk.topology_conf}
-        paths = self.slurm_files()
-        return frozenset(name for name, text in texts.items() if name in paths and _holds(live, paths[name], text))
+        """Which of `slurm_files` and `notes` are as the last pass left them: nobody wrote them since."""
+        return self._left.untouched() if self._left is not None else frozenset()
 
     def slurm_files(self) -> dict[str, Path]:
         """The files that passes write, whether they exist or not: name → path. slurm.conf's Includes as of the last
         look."""
-        live = self.doors.live
-        paths = {name: live.path(name) for name in ("topology.yaml", "topology.conf")}
-        conf = self.conf_files or (live.conf,)
-        return {**paths, **{path: live.where(path) for path in conf}}
+        return watched_files.slurm_files(self.doors.live, self.conf_files)
 
     def notes(self) -> dict[str, Path]:
-        """What `hold`, `resume` and `rollback` write for passes to find: name → path."""
-        kept = self.doors.generations
-        places = [place for place in (kept.registry, kept.state_dir) if place is not None]
-        return {f"{place}/{name}": place / name for place in places for name in (HOLD, OWNERSHIP)}
+        """What other commands write for passes to find: name → path."""
+        return watched_files.notes(self.doors.generations)
 
     def shared_directory(self) -> Path | None:
         """The registry, as of the last look."""
@@ -341,7 +336,6 @@ class Reconciler:
             return self._recorded(thought, "pending", why, "jobs")
         rehearsed = self._rehearse(thought, wish)
         applied = execute(doors, thought.disk, thought.plan, thought.generation, rehearsed=rehearsed)
-        self._left = target.in_place(thought.disk, thought.target, doors.classic)
         if wish.adopt:
             ownership.adopt(doors)
         counters = replace(
@@ -403,15 +397,6 @@ class Reconciler:
         former = self._former()
         if former is not None and turn.holder is None:
             self._recorder().failed(former, "input", str(error))
-
-
-def _holds(live: LiveFiles, path: Path, text: bytes | None) -> bool:
-    try:
-        return live.files.read(path) == text
-    except FileNotFoundError:
-        return text is None
-    except OSError:
-        return False
 
 
 def observe(wiring: Wiring) -> State:

@@ -63,7 +63,7 @@ class Watch:
     _next: float = 0.0  # when a pass is due without any change
     _not_before: float = 0.0  # not even with one
     _reconfigured: float | None = None
-    _failures: int = 0
+    failures: int = 0
     _owed: float = PENDING_SECONDS  # pause before an API that owes answers is asked again
     _waiting_since: float | None = None  # jobs that a change would make never runnable
     _told: str = ""
@@ -148,8 +148,8 @@ class Watch:
 
     def _failed(self, error: InputError | PassError) -> None:
         now = self.clock.monotonic()
-        self._failures += 1
-        pause = back_off(self._failures)
+        self.failures += 1
+        pause = back_off(self.failures)
         if isinstance(error, ApplyFailed):
             if error.reconfigured:
                 self._reconfigured = now
@@ -162,7 +162,7 @@ class Watch:
     def _ended(self, outcome: Outcome) -> None:
         now = self.clock.monotonic()
         if outcome.waits != "distance":  # else what failed has not been tried again yet
-            self._failures, self._not_before = 0, 0.0
+            self.failures, self._not_before = 0, 0.0
         self._next = now + DRIFT_SECONDS
         if outcome.applied is not None and outcome.applied.reconfigured:
             self._reconfigured = now

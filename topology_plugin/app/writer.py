@@ -37,10 +37,8 @@ class Writer:
         """A turn alone on this machine, and in the cluster as far as its result says. Raises PassError if another pass
         does not end in time."""
         with self.local:
-            turn = self._taken()
-            self._stood_by = not turn.mine
             try:
-                yield turn
+                yield self._taken()
             finally:
                 if not self.stays:
                     self.lock.let_go()
@@ -68,6 +66,11 @@ class Writer:
 
     def other(self, turn: Turn, slurmctld_hosts: str, slurm: Slurm | None) -> str:
         """Who writes instead of us, a sentence; "": we do. `slurm` None: not to be asked (`--offline`)."""
+        found = self._other(turn, slurmctld_hosts, slurm)
+        self._stood_by = bool(found)
+        return found
+
+    def _other(self, turn: Turn, slurmctld_hosts: str, slurm: Slurm | None) -> str:
         if turn.mine:
             return ""
         if turn.holder is not None:
