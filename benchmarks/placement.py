@@ -20,8 +20,8 @@ from topology_plugin.cli.simulate import told
 from topology_plugin.core.issues import InputError
 from topology_plugin.jobs.contest import contest
 from topology_plugin.jobs.outcome import Outcome
+from topology_plugin.jobs.play import Play
 from topology_plugin.jobs.policies import place_of, policies
-from topology_plugin.jobs.simulator import Play
 from topology_plugin.jobs.traces import Mix, TraceJob, synthetic
 
 ROOT = Path(__file__).parent.parent

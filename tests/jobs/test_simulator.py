@@ -13,9 +13,10 @@ from topology_plugin.core.topology import Blocks, Configuration, Tree
 from topology_plugin.jobs import outcome
 from topology_plugin.jobs.columns import columns
 from topology_plugin.jobs.outcome import Outcome
+from topology_plugin.jobs.play import Play
 from topology_plugin.jobs.policies import Place, place_of, policy
 from topology_plugin.jobs.scheduler import Row
-from topology_plugin.jobs.simulator import Play, Player
+from topology_plugin.jobs.simulator import Player
 from topology_plugin.jobs.traces import TraceJob
 
 

@@ -12,9 +12,9 @@ import pytest
 
 from topology_plugin.jobs.contest import contest
 from topology_plugin.jobs.outcome import Outcome
+from topology_plugin.jobs.play import Play
 from topology_plugin.jobs.policies import place_of, policies
-from topology_plugin.jobs.simulator import Play
-from topology_plugin.jobs.traces import TraceJob
+from topology_plugin.jobs.traces import Mix, TraceJob, synthetic
 
 
 def trace(count: int, sizes: tuple[int, ...], seed: int, every: float = 60.0) -> list[TraceJob]:
@@ -94,3 +94,17 @@ def test_what_the_command_does_not_know_is_said_with_what_it_does(tmp_path: Path
     done = subprocess.run(line, capture_output=True, text=True, timeout=60, cwd=tmp_path, check=False)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+def test_on_256_p5_most_of_flats_distance_goes_and_slurms_choice_is_nearly_the_best_of_the_moment(
+    slurm_bin: Path,
+) -> None:
+    """The whole table is `make bench-placement`'s; docs/placement.md has it with what it says."""
+    jobs = list(synthetic(Mix.published("helios", 64), 100, 256, 0.9, seed=7))
+    found = played(slurm_bin, "p5:256x16", ("flat", "ours"), jobs, occupancy=0.85)
+    flat, ours = found["flat"], found["ours"]
+    assert flat.near.leaf_ratio is not None and ours.near.leaf_ratio is not None and ours.then is not None
+    assert ours.near.leaf_ratio <= 1.10
+    assert flat.near.leaf_ratio >= 2.5 * ours.near.leaf_ratio
+    assert ours.then <= 1.03

@@ -15,8 +15,8 @@ from topology_plugin.jobs import outcome, traces
 from topology_plugin.jobs.columns import columns
 from topology_plugin.jobs.contest import contest
 from topology_plugin.jobs.outcome import Outcome
+from topology_plugin.jobs.play import Play
 from topology_plugin.jobs.policies import Place, place_of, policies
-from topology_plugin.jobs.simulator import Play
 
 
 @click.command()

@@ -11,10 +11,11 @@ from pathlib import Path
 from topology_plugin.adapters.private_slurmctld import CommandFailed, SlurmctldDied
 from topology_plugin.core.issues import PassError
 from topology_plugin.jobs.outcome import Outcome
+from topology_plugin.jobs.play import Play
 from topology_plugin.jobs.policies import Place, Policy
 from topology_plugin.jobs.programs import gathered
 from topology_plugin.jobs.scheduler import PrivateScheduler
-from topology_plugin.jobs.simulator import Play, Player
+from topology_plugin.jobs.simulator import Player
 from topology_plugin.jobs.traces import TraceJob
 
 Told = Callable[[str, float, int, int], None]

@@ -20,44 +20,10 @@ from topology_plugin.core.topology import Configuration
 from topology_plugin.jobs.levels import fewest
 from topology_plugin.jobs.outcome import Outcome, by_size
 from topology_plugin.jobs.placement import Placed, place, summary
+from topology_plugin.jobs.play import Play, Run
 from topology_plugin.jobs.policies import Place, Policy
 from topology_plugin.jobs.scheduler import Row, Scheduler
 from topology_plugin.jobs.traces import TraceJob
-
-
-@dataclass(frozen=True)
-class Play:
-    """How a trace is played.
-
-    `occupancy`: None: jobs arrive when the trace says; else the next one arrives as soon as running and waiting jobs
-    together ask for less than this share of the nodes. `losses`: nodes lost per 1,000 node-days; `repair`: seconds
-    until a lost node is replaced; `same_place`: chance that the new instance lies where the old one did. `grain`:
-    events nearer than so many seconds count as one.
-    """
-
-    seed: int = 1
-    occupancy: float | None = None
-    losses: float = 0.0
-    repair: float = 1500.0
-    same_place: float = 0.8
-    grain: float = 1.0
-
-
-@dataclass
-class _Run:
-    """A job of the trace under way. `left`: how long it still has to run; `since`: start of its present run, if any."""
-
-    trace: TraceJob
-    arrived: float
-    left: float
-    since: float | None = None
-    nodes: tuple[str, ...] = ()
-    turn: int = 0
-    waited: float | None = None
-
-    def ran(self, now: float) -> float:
-        """Seconds of the present run."""
-        return 0.0 if self.since is None else now - self.since
 
 
 @dataclass
@@ -70,7 +36,7 @@ class Player:
     play: Play
     told: Callable[[float, int, int], None] | None = None
     now: float = 0.0
-    runs: dict[int, _Run] = field(default_factory=dict)
+    runs: dict[int, Run] = field(default_factory=dict)
     placed: list[Placed] = field(default_factory=list)
     refused: list[tuple[int, str]] = field(default_factory=list)
     waits: list[float] = field(default_factory=list)
@@ -174,16 +140,21 @@ class Player:
         if isinstance(answer, str):
             self.refused.append((job.nodes, answer))
             return
-        self.runs[answer] = _Run(job, self.now, job.duration)
+        self.runs[answer] = Run(job, self.now, job.duration)
         if few is not None:
             self._at(self.now + (self.policy.wait or 0), "relax", answer)
 
     def _feed(self, waiting: deque[TraceJob]) -> None:
-        """With a target occupancy jobs come from a backlog, in the trace's order."""
+        """With a target occupancy jobs come from a backlog, in the trace's order. A job that Slurm passed over does not
+        keep others from coming, until a quarter of the cluster is waited for."""
         if self.play.occupancy is None:
             return
-        target = self.play.occupancy * len(self.place.nodes)
-        while waiting and sum(run.trace.nodes for run in self.runs.values()) < target:
+        size = len(self.place.nodes)
+        while waiting:
+            passed = sum(run.trace.nodes for run in self.runs.values() if run.since is None and run.arrived < self.now)
+            wanted = sum(run.trace.nodes for run in self.runs.values()) - passed
+            if wanted >= self.play.occupancy * size or passed >= size / 4:
+                return
             self._submit(waiting.popleft())
 
     def _next_loss(self) -> None:
@@ -275,7 +246,7 @@ class Player:
         waiting = [run.trace.nodes for job, run in self.runs.items() if job not in rows or not rows[job].nodes]
         return min(waiting, default=idle + 1) > idle
 
-    def _minutes(self, run: _Run) -> int:
+    def _minutes(self, run: Run) -> int:
         ran = run.trace.duration - run.left + run.ran(self.now)
         return max(1, math.ceil((run.trace.limit - ran) / 60))
 
