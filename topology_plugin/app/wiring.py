@@ -103,7 +103,9 @@ class Wiring:
     def slurm(self) -> Slurm:
         if self.given_slurm is not None:
             return self.given_slurm
-        return SlurmCommands(self.slurm_bin or self.root.path(DEFAULT_SLURM_BIN), self.slurm_conf, self.environment)
+        # Configless nodes have no slurm.conf on disk: Slurm's commands then find the controller by themselves.
+        conf = self.slurm_conf if self.slurm_conf.exists() or self.settings.explicit("slurm_conf") else None
+        return SlurmCommands(self.slurm_bin or self.root.path(DEFAULT_SLURM_BIN), conf, self.environment)
 
     @cached_property
     def state_dir(self) -> Path:
