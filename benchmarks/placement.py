@@ -18,7 +18,7 @@ from pathlib import Path
 
 from topology_plugin.cli.simulate import told
 from topology_plugin.core.issues import InputError
-from topology_plugin.jobs.contest import contest
+from topology_plugin.jobs.contest import contest, end_cleanly_on_sigterm
 from topology_plugin.jobs.outcome import Outcome
 from topology_plugin.jobs.play import Play
 from topology_plugin.jobs.policies import place_of, policies
@@ -67,6 +67,7 @@ def main() -> int:
     parser.add_argument("--json", metavar="FILE", help="Write all outcomes.")
     options = parser.parse_args()
     programs = slurm_bin()
+    end_cleanly_on_sigterm()
     share = 5 if options.quick else 1
     results: dict[str, list[Outcome]] = {}
     try:

@@ -22,7 +22,9 @@ class JobCluster:
     state: State
     state_file: Path
 
-    def command(self, *arguments: str, check: bool = True, state: bool = True) -> subprocess.CompletedProcess[str]:
+    def command(
+        self, *arguments: str, check: bool = True, state: bool = True, stdin: str = ""
+    ) -> subprocess.CompletedProcess[str]:
         """`hyperpod-topology …` as a process of its own. `state` False: nobody has left one."""
         name, *more = arguments
         given = ("--from", str(self.state_file)) if state and "--from" not in more else ()
@@ -30,6 +32,7 @@ class JobCluster:
             [sys.executable, "-m", "topology_plugin", name, *given, *more],
             env={**self.slurm.env, "HYPERPOD_TOPOLOGY_ROOT": str(self.state_file.parent / "root")},
             cwd=self.state_file.parent,
+            input=stdin,
             capture_output=True,
             text=True,
             timeout=120,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -86,6 +88,18 @@ def test_the_command_plays_a_trace_from_a_file_and_leaves_nothing_behind(slurm_b
     assert table.stdout.splitlines()[1].startswith("ours")
     wrong = run("nothing.jsonl")
     assert (wrong.returncode, "cannot be read" in wrong.stderr) == (2, True)
+
+
+def test_a_simulation_that_is_stopped_leaves_nothing_behind(slurm_bin: Path, tmp_path: Path) -> None:
+    line = [sys.executable, "-m", "topology_plugin", "simulate", "--synthetic", "kalos", "--slurm-bin", str(slurm_bin)]
+    run = subprocess.Popen(line, env={**os.environ, "TMPDIR": str(tmp_path)}, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 20
+    while not list(tmp_path.glob("*/policy-0/slurmctld.log")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert list(tmp_path.iterdir())
+    run.terminate()
+    run.communicate(timeout=30)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("arguments", [("--policy", "best"), ("--cluster", "h100:8"), ("--synthetic", "mine")])

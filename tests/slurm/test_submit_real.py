@@ -156,6 +156,12 @@ def test_the_user_sees_what_was_passed_and_sbatchs_own_exit_code(cluster: JobClu
     assert "Invalid --time specification" in refused.stderr
 
 
+def test_a_script_through_a_pipe_is_read_and_passed_on(cluster: JobCluster) -> None:
+    script = "#!/bin/sh\n#SBATCH -p train -N3\n#SBATCH -o /dev/null\ntrue\n"
+    done = cluster.command("submit", "--required", "leaf", "--", "--parsable", stdin=script)
+    assert len(domains(cluster.slurm.wait_running(int(done.stdout)), "leaf")) == 1
+
+
 def test_a_dry_run_submits_nothing(cluster: JobCluster) -> None:
     done = cluster.command("submit", "--required", "leaf", "--dry-run", "--", "-N2", "-p", "train", "--wrap", "true")
     assert "--exclude=" in done.stderr

@@ -13,7 +13,7 @@ from topology_plugin.cli.terminal import put_json, say
 from topology_plugin.core.issues import InputError, Issue
 from topology_plugin.jobs import outcome, traces
 from topology_plugin.jobs.columns import columns
-from topology_plugin.jobs.contest import contest
+from topology_plugin.jobs.contest import contest, end_cleanly_on_sigterm
 from topology_plugin.jobs.outcome import Outcome
 from topology_plugin.jobs.play import Play
 from topology_plugin.jobs.policies import Place, place_of, policies
@@ -65,6 +65,7 @@ def simulate(
         say(f"{len(jobs) - len(kept)} jobs are larger than the cluster ({most} nodes) and left out")
     chosen = policies(names or ("flat", "ours"))
     play = Play(seed=seed, occupancy=occupancy, losses=losses)
+    end_cleanly_on_sigterm()
     say(f"{len(kept)} jobs on {cluster} under {', '.join(one.name for one in chosen)}")
     found = contest(place, chosen, kept, play, door.wiring().slurm_bin, _Progress())
     if form == "json":

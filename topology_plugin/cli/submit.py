@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -55,12 +56,13 @@ def submit(
         return _again(view, again, required, dry_run)
     if not arguments:
         raise InputError(Issue("submit", "nothing to submit", "put sbatch's arguments after --"))
-    plan, options = _plan(view, required, preferred, wait, arguments)
+    script = _Script()
+    plan, options = _plan(view, required, preferred, wait, arguments, script)
     line = plan.with_options(options)
     say("sbatch " + shlex.join(line))
     if dry_run:
         return 0
-    answer = view.wiring.slurm.run("sbatch", *line, timeout=24 * 3600)
+    answer = view.wiring.slurm.run("sbatch", *line, timeout=24 * 3600, stdin=script.piped)
     click.echo(answer.out, nl=False)
     click.echo(answer.error, nl=False, err=True)
     if answer.code is None:
@@ -68,11 +70,30 @@ def submit(
     return answer.code
 
 
+class _Script:
+    """The script's text, for its directives; what came through a pipe goes on to sbatch."""
+
+    piped: str | None = None
+
+    def read(self, path: str) -> str:
+        if path != "-":
+            return Path(path).read_text()
+        if sys.stdin.isatty():
+            return ""  # sbatch itself says that there is no script
+        self.piped = sys.stdin.read()
+        return self.piped
+
+
 def _plan(
-    view: JobView, required: str | None, preferred: str | None, wait: int | None, arguments: Sequence[str]
+    view: JobView,
+    required: str | None,
+    preferred: str | None,
+    wait: int | None,
+    arguments: Sequence[str],
+    script: _Script,
 ) -> tuple[SbatchLine, list[str]]:
     """The user's line, and what goes into it."""
-    line = SbatchLine.parse(arguments, lambda path: Path(path).read_text(), view.wiring.environment)
+    line = SbatchLine.parse(arguments, script.read, view.wiring.environment)
     word = required or preferred
     if word is None:
         return line, []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
@@ -20,6 +21,16 @@ from topology_plugin.jobs.traces import TraceJob
 
 Told = Callable[[str, float, int, int], None]
 """Policy, time of the trace in seconds, starts so far, jobs of the trace."""
+
+
+def end_cleanly_on_sigterm() -> None:
+    """SIGTERM ends the program as Ctrl-C does: slurmctlds stop and their directories go. Main thread only."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
+    signal.signal(signal.SIGINT, interrupt)  # ignored in the background of a shell, unless said
 
 
 def contest(

@@ -43,21 +43,21 @@ class SbatchLine:
 
     @classmethod
     def parse(cls, arguments: Sequence[str], read: ReadText, environment: Mapping[str, str]) -> SbatchLine:
-        """`read`: the text of the script, OSError if it cannot be read. Raises InputError for het jobs, which are
-        several jobs in one."""
+        """`read`: the text of the script (`-`: of standard input, where the line names none), OSError if it cannot be
+        read. Raises InputError for het jobs, which are several jobs in one."""
         if ":" in arguments:
             raise InputError(Issue("sbatch", "het jobs (`:`) have no single level", "submit them with sbatch itself"))
         given, at = _options(arguments)
         after = tuple(arguments[at:])
         options: dict[str, str] = {}
-        if after and "wrap" not in given:
+        if "wrap" not in given:
             try:
-                text = read(after[0])
+                text = read(after[0] if after else "-")
             except (OSError, UnicodeDecodeError):
                 text = ""  # sbatch finds scripts on PATH too, and says what is wrong with one it cannot find
             options = _directives(text)
             if "hetjob" in options:
-                raise InputError(Issue(after[0], "het jobs have no single level", "submit them with sbatch itself"))
+                raise InputError(Issue("script", "het jobs have no single level", "submit them with sbatch itself"))
         if environment.get("SBATCH_PARTITION"):
             options["partition"] = environment["SBATCH_PARTITION"]
         options.update(given)
