@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from topology_plugin.core.issues import InputError, Issue
 
@@ -96,12 +97,32 @@ def fold(names: Iterable[str]) -> str:
     return ",".join(pieces)
 
 
-def node_order(name: str) -> tuple[list[str | int], str]:
-    """Sort key that puts `ip-10-3-2-9` before `ip-10-3-2-10`; total, so that the order of equal sets is equal."""
-    parts: list[str | int] = list(_NUMBERS.split(name))
-    # Python refuses to convert more than 4,300 digits; such a name only has to sort somewhere.
-    parts[1::2] = map(int, parts[1::2]) if len(name) < 4000 else [int(str(part)[:4000]) for part in parts[1::2]]
-    return parts, name
+def node_order(name: str) -> str:
+    """Sort key that puts `ip-10-3-2-9` before `ip-10-3-2-10`; total, so that the order of equal sets is equal.
+
+    A text and not a list of texts and numbers: those take three times as long to make and to compare.
+    """
+    prefix = name.rstrip(_DIGITS)
+    tail = name[len(prefix) :]
+    end = f"{_number_order(tail)}{_TEXT_ENDS}" if tail else ""
+    return f"{_prefix_order(prefix)}{end}{_TEXT_ENDS}{name}"
+
+
+# Below every letter, and below the length that a number begins with: what is shorter comes first.
+_TEXT_ENDS = "\0"
+
+
+def _number_order(digits: str) -> str:
+    """Its length first (never 0), so that numbers are in order as texts. No name has more digits than fit."""
+    plain = digits.lstrip("0")
+    return chr(min(len(plain), 4000) + 1) + plain
+
+
+@lru_cache(maxsize=4096)
+def _prefix_order(prefix: str) -> str:
+    """Shared by the nodes of a subnet: the numbers before the last one are read once for all of them."""
+    parts = _NUMBERS.split(prefix)
+    return "".join(_number_order(part) if at % 2 else part + _TEXT_ENDS for at, part in enumerate(parts))
 
 
 def _end(pattern: re.Pattern[str], text: str, at: int) -> int:

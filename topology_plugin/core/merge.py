@@ -66,20 +66,24 @@ def _wish(partition: str, choice: KindChoice, settings: Settings) -> _Wish:
 
 def _remembering(inventory: Inventory, memory: Memory) -> tuple[Inventory, Mapping[str, Mapping[str, Position]]]:
     """Nodes whose sources are silent keep the last known position of the same instance; and what to remember now."""
-    nodes: dict[str, Node] = {}
+    nodes = dict(inventory.nodes)
     positions: dict[str, Mapping[str, Position]] = {}
+    equal: dict[tuple[object, ...], dict[str, Position]] = {}  # a leaf's nodes share one position, and this
     for name, node in inventory.nodes.items():
-        nodes[name] = node
         if node.instance_id is None:
             continue
-        now = {SPACES[source]: position for source, position in node.answers.items() if position}
-        before = memory.positions.get(node.instance_id, {})
-        kept = {space: position for space, position in before.items() if space not in now}
-        if kept:
+        key = (*node.answers, *map(id, node.answers.values()))
+        now = equal.get(key)
+        if now is None:
+            now = equal[key] = {SPACES[s]: position for s, position in node.answers.items() if position}
+        before = memory.positions.get(node.instance_id)
+        if before and not before.keys() <= now.keys():
+            kept = {space: position for space, position in before.items() if space not in now}
             nodes[name] = replace(node, answers={**node.answers, **{f"last-known:{s}": p for s, p in kept.items()}})
-        if now or kept:
-            positions[node.instance_id] = dict(sorted({**kept, **now}.items()))
-    return replace(inventory, nodes=nodes), dict(sorted(positions.items()))
+            now = now | kept
+        if now:
+            positions[node.instance_id] = now if len(now) == 1 else dict(sorted(now.items()))
+    return replace(inventory, nodes=nodes), positions
 
 
 def _space_of(source: str) -> str:
@@ -171,14 +175,21 @@ def _place(
     """One id space for the whole topology: the one that places most nodes. Ties: the last choice, else by `sources`."""
     order = list(dict.fromkeys(SPACES[source] for source in settings.sources))
     candidates: dict[str, dict[str, tuple[str, Position]]] = {space: {} for space in order}
+    ranked: dict[tuple[str, ...], list[tuple[str, list[str]]]] = {}  # few nodes differ in who answered
     for node in members:
         known = inventory.nodes.get(node)
-        for source in _by_strength(known.answers if known else {}, settings.sources):
-            position = known.answers[source] if known else Position()
-            space = _space_of(source)
-            useful = position.path if kind == "tree" else position.ultraserver
-            if useful and space in candidates:
-                candidates[space].setdefault(node, (source, position))
+        if known is None:
+            continue
+        answered = tuple(known.answers)
+        if answered not in ranked:
+            strongest = list(_by_strength(answered, settings.sources))
+            ranked[answered] = [(space, [s for s in strongest if _space_of(s) == space]) for space in order]
+        for space, sources in ranked[answered]:
+            for source in sources:
+                position = known.answers[source]
+                if position.path if kind == "tree" else position.ultraserver:
+                    candidates[space][node] = (source, position)
+                    break
     if not order:
         return Placement(None, unplaced=dict.fromkeys(members, "no source is configured"))
     last = memory.spaces.get(name)
@@ -202,7 +213,7 @@ def _place(
     )
 
 
-def _by_strength(answers: Mapping[str, Position], sources: tuple[str, ...]) -> Iterable[str]:
+def _by_strength(answers: Iterable[str], sources: tuple[str, ...]) -> Iterable[str]:
     """What was heard now before what is only remembered; among these the order of `sources`."""
     rank = {source: i for i, source in enumerate(sources)}
     return sorted((s for s in answers if s in rank or s.startswith("last-known:")), key=lambda s: (rank.get(s, 99), s))

@@ -27,7 +27,7 @@ class Grown:
 
 @dataclass
 class _Branch:
-    """A switch while the tree grows: `nodes` hang directly on it."""
+    """A switch while the tree grows: `nodes` hang directly on it, in order."""
 
     name: str
     nodes: list[str] = field(default_factory=list)
@@ -55,7 +55,8 @@ def grow(
     """
     if not paths:
         raise ValueError("a tree needs at least one placed node")
-    clean = {node: _without_repeats(path) for node, path in paths.items()}
+    short = {path: _without_repeats(path) for path in set(paths.values())}
+    clean = {node: short[path] for node, path in paths.items()} if any(p != s for p, s in short.items()) else paths
     names, notes = _names(clean)
     fabrics = _fabrics(clean, zones or {}, separate_fabrics)
     apart = len(fabrics) > 1
@@ -63,7 +64,7 @@ def grow(
     roots: list[_Branch] = []
     for root_name, members in fabrics:
         depth_wanted = 2 if lost and not apart else 1
-        tops = _branches({node: clean[node] for node in members}, names, depth_wanted)
+        tops = _branches({node: clean[node] for node in members} if apart else clean, names, depth_wanted)
         if lost and not apart:
             tops.append(lost)
         root = _Branch(root_name, children=tops)
@@ -71,7 +72,7 @@ def grow(
         roots.append(root)
     if lost and apart:
         roots.append(lost)
-    top_ids = sorted({path[0] for path in clean.values()})
+    top_ids = sorted({path[0] for path in short.values()})
     if apart:
         notes.append("a job cannot span " + " and ".join(root.name for root in roots))
     elif len(top_ids) > 1:
@@ -96,9 +97,9 @@ def _names(paths: Mapping[str, Path]) -> tuple[dict[Path, str], list[str]]:
     more nodes report keeps the id (ties: the first in order), the others get the hash of their path.
     """
     reports: Counter[Path] = Counter()
-    for path in paths.values():
+    for path, count in Counter(paths.values()).items():
         for depth in range(1, len(path) + 1):
-            reports[path[:depth]] += 1
+            reports[path[:depth]] += count
     places: dict[str, list[Path]] = defaultdict(list)
     for prefix in reports:
         places[prefix[-1]].append(prefix)
@@ -117,12 +118,14 @@ def _names(paths: Mapping[str, Path]) -> tuple[dict[Path, str], list[str]]:
 
 def _fabrics(paths: Mapping[str, Path], zones: Mapping[str, str], separate: bool | str) -> list[tuple[str, list[str]]]:
     """(root name, its nodes): one entry unless fabrics are separated."""
+    if len({path[0] for path in set(paths.values())}) == 1:
+        return [(ROOT, list(paths))]
     by_top: dict[str, list[str]] = defaultdict(list)
     for node, path in paths.items():
         by_top[path[0]].append(node)
     if separate is True and len(by_top) > 1:
         return [(f"root-{switch_name(top)}", by_top[top]) for top in sorted(by_top)]
-    if separate == "auto":
+    if separate == "auto" and zones:
         groups = _zone_groups(by_top, zones)
         if len([zone for zone in groups if zone]) > 1:
             return [
@@ -158,21 +161,23 @@ def _root_of(zone: str) -> str:
 def _branches(paths: Mapping[str, Path], names: Mapping[Path, str], depth_wanted: int) -> list[_Branch]:
     """The branches below the root: layers that every path shares are folded into it, but at least `depth_wanted`
     levels stay where the paths have as many (what hangs beside them needs the depth)."""
-    shortest = min(len(path) for path in paths.values())
+    leaves = set(paths.values())  # many nodes each
+    shortest = min(len(path) for path in leaves)
     first = next(iter(paths.values()))
     shared = 0
-    while shared < shortest - 1 and all(path[shared] == first[shared] for path in paths.values()):
+    while shared < shortest - 1 and all(path[shared] == first[shared] for path in leaves):
         shared += 1
-    shared = max(0, min(shared, max(len(path) for path in paths.values()) - depth_wanted))
+    shared = max(0, min(shared, max(len(path) for path in leaves) - depth_wanted))
     found: dict[Path, _Branch] = {}
     tops: list[_Branch] = []
     for node in sorted(paths, key=node_order):
         path = paths[node]
-        for depth in range(shared + 1, len(path) + 1):
-            prefix = path[:depth]
-            if prefix not in found:
-                found[prefix] = _Branch(names[prefix])
-                (tops if depth == shared + 1 else found[path[: depth - 1]].children).append(found[prefix])
+        if path not in found:
+            for depth in range(shared + 1, len(path) + 1):
+                prefix = path[:depth]
+                if prefix not in found:
+                    found[prefix] = _Branch(names[prefix])
+                    (tops if depth == shared + 1 else found[path[: depth - 1]].children).append(found[prefix])
         found[path].nodes.append(node)
     return tops
 
@@ -217,7 +222,7 @@ def _listed(roots: list[_Branch]) -> Iterable[Switch]:
     def visit(branch: _Branch) -> int:
         height = 1 + max([visit(child) for child in branch.children], default=-1)
         children = tuple(sorted(child.name for child in branch.children))
-        by_height[height].append(Switch(branch.name, tuple(sorted(branch.nodes, key=node_order)), children))
+        by_height[height].append(Switch(branch.name, tuple(branch.nodes), children))
         return height
 
     for root in roots:
