@@ -6,7 +6,7 @@ STAMP := $(VENV)/.ready
 # Tests in parallel: one process a core, at least two (most of a Slurm test is waiting).
 JOBS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); [ $$n -lt 3 ] && echo 3 || echo $$n)
 
-.PHONY: demo bundle test lint slurm slurm-24 clean
+.PHONY: demo pictures bundle test lint slurm slurm-24 clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -30,6 +30,9 @@ slurm-24: ## the same for Slurm 24.11
 demo: $(STAMP) ## a simulated cluster's life on a real slurmctld
 	@bin=$$($(PYTHON) tests/slurm/slurm_root.py forky) || bin=; \
 	$(RUN) -m topology_plugin demo $${bin:+--slurm-bin "$$bin"} $(DEMO)
+
+pictures: $(STAMP) ## the README's pictures, made from the demo (needs Slurm and Chromium)
+	@bin=$$($(PYTHON) tests/slurm/slurm_root.py forky) && $(RUN) -m docs.pictures --slurm-bin "$$bin"
 
 bundle: $(STAMP) ## what is uploaded to S3: dist/lifecycle_scripts and the same as one file
 	@$(RUN) lifecycle_scripts/build_bundle.py

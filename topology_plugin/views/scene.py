@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 from topology_plugin.core.consequences import refused
@@ -75,9 +76,14 @@ class Scene:
     live: Live | None = None
     partition: str | None = None
 
+    @cached_property
+    def knows_idle(self) -> bool:
+        """Which nodes are idle is known: Slurm was asked. (A ready Kubernetes node may be busy.)"""
+        return self.live is not None and "ready" not in self.live.states.values()
+
     def free(self, unit: Unit) -> int | None:
-        """Nodes of a unit that a job could get now; None where states are not known."""
-        return None if self.live is None else self.live.free(unit.all_nodes())
+        """Nodes of a unit that a job could get now; None where that is not known."""
+        return self.live.free(unit.all_nodes()) if self.live is not None and self.knows_idle else None
 
 
 def arrange(state: State, live: Live | None = None, *, desired: bool = False, partition: str | None = None) -> Scene:

@@ -62,7 +62,7 @@ def _caption(scene: Scene, view: View) -> str:
     marks: list[str] = [] if view.kind == view.name else [view.kind]
     marks += ["cluster default"] if view.default else []
     marks += [f"block size {','.join(map(str, view.sizes))}"] if view.sizes else []
-    free = "" if scene.live is None else f", {scene.live.free(view.nodes)} idle"
+    free = f", {scene.live.free(view.nodes)} idle" if scene.live is not None and scene.knows_idle else ""
     extra = f" ({', '.join(marks)})" if marks else ""
     return f"{serves}: {view.name}{extra}, {len(view.nodes)} nodes{free}"
 

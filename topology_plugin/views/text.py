@@ -62,7 +62,7 @@ def _view(scene: Scene, view: View) -> Iterator[Line]:
     counts = [counted(len(view.nodes), "node")]
     if view.unplaced:
         counts.append(f"{len(view.unplaced)} unplaced")
-    if scene.live is not None:
+    if scene.live is not None and scene.knows_idle:
         counts.append(f"{scene.live.free(view.nodes)} idle")
     if view.sizes:
         counts.append("block size " + ",".join(map(str, view.sizes)))

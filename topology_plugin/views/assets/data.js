@@ -30,7 +30,9 @@ const jobs = (D.jobs || []).map((j, k) => ({
 const jobsOn = new Map();
 for (const job of jobs) for (const n of job.nodes) { if (!jobsOn.has(n)) jobsOn.set(n, []); jobsOn.get(n).push(job); }
 
-const isFree = n => stateOf(n) === "idle" || stateOf(n) === "ready";
+// A Kubernetes node says that it is ready; whether it is idle is not known.
+const FREE = D.meta.kubernetes ? "ready" : "idle";
+const isFree = n => stateOf(n) === FREE;
 const BUSY = new Set(["allocated", "mixed", "draining"]), OUT = new Set(["down", "drained", "draining"]);
 const count = (nodes, test) => { let k = 0; for (const n of nodes) if (test(n)) k++; return k; };
 const freeIn = unit => unit.free ??= count(unit.all, isFree);

@@ -22,7 +22,7 @@ function partitionBar() {
       const free = count(p.nodes, isFree), busy = count(p.nodes, n => BUSY.has(stateOf(n)) && !OUT.has(stateOf(n))), out = count(p.nodes, n => OUT.has(stateOf(n)));
       const bar = el("div", "bar");
       for (const [k2, colour] of [[busy, "var(--allocated)"], [out, "var(--down)"], [free, "var(--idle-edge)"]]) if (k2) { const i = el("i"); i.style.flex = k2; i.style.background = colour; bar.append(i); }
-      b.append(el("div", "sub", `${free.toLocaleString("en")} idle of ${size.toLocaleString("en")}`), bar);
+      b.append(el("div", "sub", `${free.toLocaleString("en")} ${FREE} of ${size.toLocaleString("en")}`), bar);
     } else b.append(el("div", "sub", plural(size, "node")));
     return b;
   }));

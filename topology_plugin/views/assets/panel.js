@@ -51,7 +51,7 @@ function unitBox(unit) {
   row(dl, "Nodes", `${unit.all.length}${unit.role === "block" && t.sizes[0] > unit.all.length ? ` (short: base size is ${t.sizes[0]})` : ""}`);
   if (unit.role === "pad") row(dl, "Why", "keeps a position, so that larger levels form");
   if (D.live) {
-    row(dl, "Idle", `${freeIn(unit)}`);
+    row(dl, FREE === "idle" ? "Idle" : "Ready", `${freeIn(unit)}`);
     const out = count(unit.all, n => OUT.has(stateOf(n)));
     if (out) row(dl, "Out", plural(out, "node"));
   }

@@ -57,9 +57,10 @@ function heading(unit, chain = [unit], full = false) {
 }
 function idleWords(unit, full) {
   const size = unit.all.length;
+  if (unit.role === "pad") return el("span", "room", "empty");
   if (!D.live) return el("span", "room", `${size}`);
   const free = el("b", "", `${freeIn(unit)}`);
-  return full ? el("span", "room", free, ` idle of ${size}`) : el("span", "room", free, `/${size}`);
+  return full ? el("span", "room", free, ` ${FREE} of ${size}`) : el("span", "room", free, `/${size}`);
 }
 
 function leaf(unit, cols, base) {
@@ -126,7 +127,7 @@ function flatBody(p) {
   for (const n of p.nodes) { const g = N.group[n]; if (!groups.has(g)) groups.set(g, []); groups.get(g).push(n); }
   return [...groups].map(([g, nodes]) => {
     const types = [...new Set(nodes.map(n => text(N.type[n])).filter(Boolean))].join(", ");
-    const box = el("section", "switch", el("div", "uh", el("span", "name", text(g) || "no group known"), el("span", "room", `${types}${types ? " · " : ""}${D.live ? `${count(nodes, isFree)} idle of ${nodes.length}` : plural(nodes.length, "node")}`)));
+    const box = el("section", "switch", el("div", "uh", el("span", "name", text(g) || "no group known"), el("span", "room", `${types}${types ? " · " : ""}${D.live ? `${count(nodes, isFree)} ${FREE} of ${nodes.length}` : plural(nodes.length, "node")}`)));
     box.append(wide(nodes));
     return box;
   });
@@ -163,9 +164,9 @@ function head(p, t) {
     if (lost) fact(lost.toLocaleString("en"), "", "unplaced");
   }
   if (D.live) {
-    fact(count(p.nodes, isFree).toLocaleString("en"), `of ${size.toLocaleString("en")}`, "idle now");
+    fact(count(p.nodes, isFree).toLocaleString("en"), `of ${size.toLocaleString("en")}`, `${FREE} now`);
     const rows = t.kind === "flat" ? [] : room(t, p.nodes);
-    rows.forEach(([level, most], k) => { if (k === 0 || k < rows.length - 1) fact(most.toLocaleString("en"), "", level === 0 ? `idle in one ${whole}, at most` : `idle under one switch${level > 1 ? ` (level ${level + 1})` : ""}, at most`); });
+    rows.forEach(([level, most], k) => { if (k === 0 || k < rows.length - 1) fact(most.toLocaleString("en"), "", level === 0 ? `${FREE} in one ${whole}, at most` : `${FREE} under one switch${level > 1 ? ` (level ${level + 1})` : ""}, at most`); });
   }
   box.append(facts);
   if (p.refused.length) {
