@@ -43,7 +43,8 @@ class Unsynced(Operations):
 
 
 class Stage:
-    """`settings` as flags. `host` and `lock`: see Wiring."""
+    """`settings` as flags. `host` and `lock`: see Wiring. `head`: first lines of slurm.conf. `beside`: another
+    controller's stage, whose slurm.conf, registry, slurmctld and clock this one shares."""
 
     def __init__(
         self,
@@ -52,12 +53,18 @@ class Stage:
         *,
         host: Host | None = None,
         lock: ClusterLock | None = None,
+        head: str = "",
+        beside: Stage | None = None,
         **settings: Any,
     ) -> None:
-        self.room = MachineRoom(directory, None)
-        self.room.write(simulated)
-        self.clock = FakeClock()
-        self.ctld = FakeSlurmctld(LiveFiles(RealFiles(), str(self.room.conf)))
+        self.room = beside.room if beside else MachineRoom(directory, None)
+        if beside is None:
+            if head:
+                self.room.conf.parent.mkdir(parents=True)
+                self.room.conf.write_text(head)
+            self.room.write(simulated)
+        self.clock = beside.clock if beside else FakeClock()
+        self.ctld = beside.ctld if beside else FakeSlurmctld(LiveFiles(RealFiles(), str(self.room.conf)))
         self._flags = {
             "registry": str(self.room.registry),
             "slurm_conf": str(self.room.conf),

@@ -15,9 +15,7 @@ from tests.app.stage import P5, Stage, labelled, unlabelled
 from topology_plugin.jobs.simulated_cluster import cluster, in_tree
 
 
-def storm(
-    directory: Path, order: int, count: int, *, heartbeats: int = 1, quiet: float = 650
-) -> tuple[int, int, str]:
+def storm(directory: Path, order: int, count: int, *, heartbeats: int = 1, quiet: float = 650) -> tuple[int, int, str]:
     """`count` nodes register in random order within 120 s, then `quiet` seconds (two looks for drift, if no more) of
     heartbeats (the record rewritten as it is): (reconfigures until settled, reconfigures then, hash of topology.yaml).
     """
