@@ -1,0 +1,108 @@
+"""The job commands where no Slurm is: what a state.json alone can tell, and plain words for what it cannot."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import states
+from topology_plugin.jobs import distance
+
+STATE = states.state()
+TRAIN = distance.of_state(STATE, "train")
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    (tmp_path / "state.json").write_text(json.dumps(STATE.to_json()))
+    (tmp_path / "root").mkdir()
+    return tmp_path
+
+
+def run(here: Path, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "topology_plugin", *arguments, "--root", str(here / "root")],
+        cwd=here,
+        env={"PATH": str(here), "PYTHONPATH": str(Path(__file__).parents[2]), "LC_ALL": "C.UTF-8"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+FROM = ("--from", "state.json")
+
+
+def test_placement_of_nodes_that_are_named(here: Path) -> None:
+    nodes = f"{TRAIN.nodes[0]},{TRAIN.nodes[8]},{TRAIN.nodes[40]}"
+    found = json.loads(run(here, "placement", "-p", "train", "--nodes", nodes, "-o", "json", *FROM).stdout)["jobs"][0]
+    assert (found["leaves"], found["least_leaves"], found["spines"], found["worst_hops"]) == (3, 1, 2, 5)
+    assert "3 (of 1)" in run(here, "placement", "-p", "train", "--nodes", nodes, *FROM).stdout
+
+
+def test_placement_without_slurm_says_what_can_be_done(here: Path) -> None:
+    assert "name --nodes" in run(here, "placement", *FROM, code=2).stderr
+    assert "squeue does not know it" in run(here, "placement", "17", *FROM, code=2).stderr
+
+
+def test_advise_without_slurm_leaves_open_what_starts_now(here: Path) -> None:
+    done = run(here, "advise", "-p", "train", "-N", "16", *FROM)
+    assert "--switches=2@05:00" in done.stdout
+    assert "whether it can start now is unknown" in done.stdout
+    assert (
+        json.loads(run(here, "advise", "-p", "ultra", "-N", "36", "-o", "json", *FROM).stdout)["startable_now"] is None
+    )
+
+
+def test_advise_needs_a_size_and_a_partition(here: Path) -> None:
+    assert "say it: -N 16" in run(here, "advise", "-p", "train", *FROM, code=2).stderr
+    assert "choose one with -p: dev, train, ultra, cpu" in run(here, "advise", "-N", "2", *FROM, code=2).stderr
+    assert "there is no 'nowhere'" in run(here, "advise", "-N", "2", "-p", "nowhere", *FROM, code=2).stderr
+
+
+def test_ranks_of_nodes_that_are_named(here: Path) -> None:
+    nodes = [TRAIN.nodes[i] for i in (40, 0, 9, 1, 8)]
+    done = run(here, "ranks", "-p", "train", "--nodes", ",".join(nodes), "-o", "hosts", "--tasks-per-node", "2", *FROM)
+    order = (here / "hosts").read_text().split()
+    assert order[::2] == order[1::2]
+    assert [TRAIN.leaf(n) for n in order[::2]].count(TRAIN.leaf(nodes[0])) == 1
+    assert order[-1] == nodes[0]
+    assert "switches between neighbouring nodes" in done.stderr
+    assert "names no job" in run(here, "ranks", *FROM, code=2).stderr
+    assert (
+        "cannot be written"
+        in run(here, "ranks", "-p", "train", "--nodes", nodes[0], "-o", "no/where", *FROM, code=2).stderr
+    )
+
+
+def test_submit_shows_what_it_would_pass(here: Path) -> None:
+    line = ("--", "-p", "train", "-N8", "--wrap", "true")
+    done = run(here, "submit", "--required", "leaf", "--dry-run", *FROM, "--root", str(here / "root"), *line)
+    assert "--exclude=" in done.stderr
+    assert "could not be asked" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        pytest.param(("submit", *FROM), "nothing to submit", id="nothing"),
+        pytest.param(("submit", "--required", "leaf", "--preferred", "leaf", *FROM), "choose one", id="both"),
+        pytest.param(("submit", "--again", "7", "--preferred", "leaf", *FROM), "takes a job", id="again with a wish"),
+        pytest.param(("placement", "-p", "nowhere", *FROM), "there is no 'nowhere'", id="no such partition"),
+        pytest.param(("placement", "--from", "missing.json"), "missing.json", id="no such file"),
+        pytest.param(("simulate", *()), "needs a trace or --synthetic", id="no trace"),
+        pytest.param(("simulate", "--synthetic", "kalos", "--jobs", "2"), "not found", id="no slurmctld"),
+        pytest.param(("advise", "--policy", *FROM), "not found", id="no slurmctld for a trial"),
+    ],
+)
+def test_what_cannot_be_done_is_a_sentence_and_exit_code_2(here: Path, arguments: tuple[str, ...], words: str) -> None:
+    assert words in run(here, *arguments, code=2).stderr
