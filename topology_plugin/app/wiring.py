@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from topology_plugin.adapters.clock import Clock, SystemClock
 from topology_plugin.adapters.root import Root
-from topology_plugin.adapters.slurm import Slurm, SlurmCommands
 from topology_plugin.core.issues import InputError, Issue
 from topology_plugin.core.settings import Settings, from_environment, layered
 
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from topology_plugin.adapters.live_files import LiveFiles
     from topology_plugin.adapters.registry import Registry
     from topology_plugin.adapters.sagemaker import SageMakerCluster
+    from topology_plugin.adapters.slurm import Slurm
     from topology_plugin.adapters.this_host import Host
     from topology_plugin.app.apply import Doors
     from topology_plugin.app.observation import Api
@@ -103,6 +103,8 @@ class Wiring:
     def slurm(self) -> Slurm:
         if self.given_slurm is not None:
             return self.given_slurm
+        from topology_plugin.adapters.slurm import SlurmCommands
+
         # Configless nodes have no slurm.conf on disk: Slurm's commands then find the controller by themselves.
         conf = self.slurm_conf if self.slurm_conf.exists() or self.settings.explicit("slurm_conf") else None
         return SlurmCommands(self.slurm_bin or self.root.path(DEFAULT_SLURM_BIN), conf, self.environment)
@@ -357,8 +359,11 @@ class Wiring:
     def faults(self, configuration: Configuration, after: Disk, doors: Doors) -> list[Issue]:
         """What is refused beyond that: nodes of a partition that no topology covers, and the like."""
         from topology_plugin.app.judgement import faults
+        from topology_plugin.core.stock import dynamic_nodes
 
-        return faults(configuration, after, self.slurm_numbers, nodes=doors.slurm.nodes())
+        loaded = doors.slurm.nodes() or []
+        dynamic = [(str(n["name"]), tuple(n.get("features") or ())) for n in dynamic_nodes(after.conf, loaded)]
+        return faults(configuration, after, self.slurm_numbers, dynamic, loaded)
 
     def rehearsal(self, doors: Doors) -> Callable[[Thought], str] | None:
         """Starts the installed slurmctld with what a pass would publish; the answer says what is wrong with it.
