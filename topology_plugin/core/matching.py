@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from topology_plugin.core.decision import Identity, Memory
 from topology_plugin.core.instances import IPV4, Instance
@@ -82,13 +83,19 @@ def identify(nodes: Sequence[SlurmNode], sources: Sources, memory: Memory) -> tu
             found[node.name] = memory.identities[node.name]
         if node.name not in found:
             issues.append(Issue(node.name, "no instance is known behind this node: it is unplaced"))
-    shared: dict[str, list[str]] = defaultdict(list)
-    for name, identity in found.items():
-        shared[identity.instance_id].append(name)
-    for instance_id, names in sorted(shared.items()):
-        if len(names) > 1:
-            issues.append(Issue(instance_id, f"is behind several nodes: {', '.join(names)}"))
+    issues.extend(_shared(found))
     return found, issues
+
+
+def _shared(found: Mapping[str, Identity]) -> Iterable[Issue]:
+    if len({identity.instance_id for identity in found.values()}) == len(found):
+        return
+    names: dict[str, list[str]] = defaultdict(list)
+    for name, identity in found.items():
+        names[identity.instance_id].append(name)
+    for instance_id in sorted(names):
+        if len(names[instance_id]) > 1:
+            yield Issue(instance_id, f"is behind several nodes: {', '.join(names[instance_id])}")
 
 
 def take_stock(
@@ -108,8 +115,8 @@ def take_stock(
     if sources.config is not None:
         behind = {identity.instance_id for identity in identities.values()}
         issues.extend(_behind_no_node(sources.config, behind, groups))
-    kept = {name: replace(i, zone=found[name].zone) for name, i in identities.items()}
-    memory = replace(memory, identities=dict(sorted(kept.items())), groups=dict(sorted(groups.items())))
+    kept = {n: i if i.zone == (zone := found[n].zone) else replace(i, zone=zone) for n, i in identities.items()}
+    memory = replace(memory, identities=kept, groups=dict(sorted(groups.items())))
     inventory = Inventory(found, groups, {p.name: p for p in partitions}, tuple(issues), roles_known)
     return inventory, memory
 
@@ -120,7 +127,9 @@ def _unknown(node: SlurmNode) -> Node:
 
 
 def _addresses(node: SlurmNode) -> tuple[str, ...]:
-    return tuple(a for a in dict.fromkeys((node.addr, node.hostname)) if a)
+    if node.addr == node.hostname or not node.hostname:
+        return (node.addr,) if node.addr else ()
+    return (node.addr, node.hostname) if node.addr else (node.hostname,)
 
 
 def _described(node: SlurmNode, identity: Identity, instances: Mapping[str | None, Instance], sources: Sources) -> Node:
@@ -178,6 +187,7 @@ def _groups(sources: Sources, memory: Memory, identities: Mapping[str, Identity]
     parameters = sources.provisioning
     known = any(group.role != "unknown" for group in plain.values()) or bool(sources.api_groups)
     result: dict[str, Group] = {}
+    ultraservers = _ultraserver_types(identities, sources)
     for name, group in plain.items():
         api = sources.api_groups.get(name, ApiGroup())
         named = (parameters.partitions(name) if parameters else None) or ()
@@ -187,7 +197,7 @@ def _groups(sources: Sources, memory: Memory, identities: Mapping[str, Identity]
             group,
             role=role,
             partitions=partitions,
-            ultraserver_type=_ultraserver_type(name, identities, sources) or group.ultraserver_type,
+            ultraserver_type=ultraservers.get(name) or group.ultraserver_type,
         )
     return result, known or bool(parameters and (parameters.controller_group or parameters.login_group))
 
@@ -206,12 +216,14 @@ def _role(name: str, group: Group, api: ApiGroup, parameters: ProvisioningParame
     return "unknown"
 
 
-def _ultraserver_type(group: str, identities: Mapping[str, Identity], sources: Sources) -> str | None:
-    members = [identity.instance_id for identity in identities.values() if identity.group == group]
-    types = {
-        api.ultraserver_types[i] for api in sources.answers.values() for i in members if i in api.ultraserver_types
-    }
-    return types.pop() if len(types) == 1 else None
+def _ultraserver_types(identities: Mapping[str, Identity], sources: Sources) -> dict[str, str]:
+    """Group → the type of its UltraServers, where they are of one."""
+    types: dict[str, set[str]] = defaultdict(set)
+    for told in (api.ultraserver_types for api in sources.answers.values() if api.ultraserver_types):
+        for identity in identities.values():
+            if identity.group and identity.instance_id in told:
+                types[identity.group].add(told[identity.instance_id])
+    return {group: seen.pop() for group, seen in types.items() if len(seen) == 1}
 
 
 def _behind_no_node(config: ResourceConfig, behind: set[str], groups: Mapping[str, Group]) -> Iterable[Issue]:
@@ -229,13 +241,17 @@ class _Index:
     """Instances by the whole tokens that a node may carry: customer address, the name made of it, its own name."""
 
     def __init__(self) -> None:
-        self._by: dict[str, dict[str, Identity]] = defaultdict(dict)
+        self._all: list[tuple[Identity, str | None]] = []
+        self._by_id: dict[str, tuple[Identity, ...]] = {}
+        self._by_address: dict[str, tuple[Identity, ...]] = {}
 
     @classmethod
     def of_config(cls, config: ResourceConfig | None) -> _Index:
         index = cls()
         for group, instance in config.instances() if config else ():
-            index._add_instance(group, instance)
+            if instance.instance_id:
+                identity = Identity(instance.instance_id, instance.instance_name, group.name, group.instance_type)
+                index._add(identity, instance.customer_address)
         return index
 
     @classmethod
@@ -246,31 +262,43 @@ class _Index:
             index._add(identity, r.customer_address)
         return index
 
-    def _add_instance(self, group: InstanceGroup, instance: Instance) -> None:
-        if instance.instance_id:
-            identity = Identity(instance.instance_id, instance.instance_name, group.name, group.instance_type)
-            self._add(identity, instance.customer_address)
-
     def _add(self, identity: Identity, address: str | None) -> None:
-        self._by[f"id:{identity.instance_id}"][identity.instance_id] = identity
-        if address and not address.startswith("127."):
-            self._by[f"addr:{address}"][identity.instance_id] = identity
-            self._by[f"name:ip-{address.replace('.', '-')}"][identity.instance_id] = identity
-        if identity.instance_name:
-            self._by[f"name:{identity.instance_name}"][identity.instance_id] = identity
+        if address and address.startswith("127."):
+            address = None
+        self._all.append((identity, address))
+        _put(self._by_id, identity.instance_id, identity)
+        if address:
+            _put(self._by_address, address, identity)
 
-    def behind(self, node: SlurmNode) -> list[Identity]:
-        """Strongest token first: what slurmd was told, the address that Slurm uses, names. [] if none matches."""
-        tokens = [f"id:{node.instance_id}"] if node.instance_id else []
-        for text in dict.fromkeys((node.addr, node.name, node.hostname)):
-            if IPV4.fullmatch(text):
-                tokens.append(f"addr:{text}")
-            elif text:
-                tokens += [f"name:{text}", f"name:{text.split('.', 1)[0]}"]
-        for token in tokens:
-            if token in self._by:
-                return list(self._by[token].values())
-        return []
+    @cached_property
+    def _by_name(self) -> dict[str, tuple[Identity, ...]]:
+        """Made only if a node is not found by its address."""
+        names: dict[str, tuple[Identity, ...]] = {}
+        for identity, address in self._all:
+            if address:
+                _put(names, f"ip-{address.replace('.', '-')}", identity)
+            if identity.instance_name:
+                _put(names, identity.instance_name, identity)
+        return names
+
+    def behind(self, node: SlurmNode) -> tuple[Identity, ...]:
+        """Strongest token first: what slurmd was told, the address that Slurm uses, names. () if none matches."""
+        found = self._by_id.get(node.instance_id) if node.instance_id else None
+        if found is not None:
+            return found
+        for text in (node.addr, node.name, node.hostname):
+            found = self._by_address.get(text)
+            if found is None and text and not IPV4.fullmatch(text):
+                found = self._by_name.get(text) or self._by_name.get(text.split(".", 1)[0])
+            if found is not None:
+                return found
+        return ()
+
+
+def _put(index: dict[str, tuple[Identity, ...]], token: str, identity: Identity) -> None:
+    known = index.get(token)
+    others = () if known is None else tuple(i for i in known if i.instance_id != identity.instance_id)
+    index[token] = (*others, identity)
 
 
 def present(nodes: Iterable[SlurmNode], config: ResourceConfig, records: Iterable[Record]) -> frozenset[str]:

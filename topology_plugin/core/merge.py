@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from topology_plugin.core.blocks import base_size, sizes_for, stack
 from topology_plugin.core.decision import Decision, Memory, PartitionDecision, Placement
-from topology_plugin.core.inventory import Inventory, Node
+from topology_plugin.core.inventory import Inventory
 from topology_plugin.core.kinds import KindChoice, Kinds, choose
 from topology_plugin.core.names import partition_topology_name
 from topology_plugin.core.position import SPACES, Position

@@ -19,14 +19,20 @@ def stock(
     `loaded`: nodes as `scontrol show nodes --json` lists them; [] if slurmctld does not answer.
     """
     dynamic = dynamic_nodes(conf, loaded)
-    return take_stock(slurm_nodes(conf, loaded), partitions(conf, dynamic), sources, memory)
+    return take_stock(_slurm_nodes(conf, loaded, dynamic), partitions(conf, dynamic), sources, memory)
 
 
 def slurm_nodes(conf: SlurmConf, loaded: Sequence[Mapping[str, Any]]) -> list[SlurmNode]:
     """slurm.conf's nodes, then the dynamic ones."""
+    return _slurm_nodes(conf, loaded, dynamic_nodes(conf, loaded))
+
+
+def _slurm_nodes(
+    conf: SlurmConf, loaded: Sequence[Mapping[str, Any]], dynamic: Sequence[Mapping[str, Any]]
+) -> list[SlurmNode]:
     told = {str(node.get("name")): _instance_id(node) for node in loaded}
     nodes = [SlurmNode(n.name, n.addr, n.hostname, False, told.get(n.name)) for n in conf.nodes.values()]
-    return nodes + [_dynamic(node) for node in dynamic_nodes(conf, loaded)]
+    return nodes + [_dynamic(node) for node in dynamic]
 
 
 def dynamic_nodes(conf: SlurmConf, loaded: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -34,11 +40,12 @@ def dynamic_nodes(conf: SlurmConf, loaded: Iterable[Mapping[str, Any]]) -> list[
 
     What slurm.conf dropped and slurmctld has not yet noticed is no dynamic node: only the state DYNAMIC_NORM says so.
     """
-    return [
+    found = [
         node
-        for node in sorted(loaded, key=lambda node: str(node.get("name")))
-        if str(node.get("name")) not in conf.nodes and "DYNAMIC_NORM" in (node.get("state") or ())
+        for node in loaded
+        if "DYNAMIC_NORM" in (node.get("state") or ()) and str(node.get("name")) not in conf.nodes
     ]
+    return sorted(found, key=lambda node: str(node.get("name")))
 
 
 def partitions(conf: SlurmConf, dynamic: Sequence[Mapping[str, Any]] = ()) -> list[Partition]:

@@ -191,7 +191,7 @@ def _unplaced_branch(nodes: list[str], most: int) -> _Branch | None:
 
 
 def _level(branch: _Branch) -> None:
-    """Raises whatever is too low below `branch` until all its leaves are equally deep, and gives its own nodes a leaf."""
+    """Raises whatever is too low below `branch` until all its leaves are equally deep; its own nodes get a leaf."""
     for child in branch.children:
         _level(child)
     if not branch.children:
