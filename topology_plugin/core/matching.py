@@ -14,7 +14,7 @@ from topology_plugin.core.issues import Issue
 from topology_plugin.core.position import Position
 from topology_plugin.core.provisioning import ProvisioningParameters
 from topology_plugin.core.records import Record
-from topology_plugin.core.resource_config import InstanceGroup, ResourceConfig
+from topology_plugin.core.resource_config import ResourceConfig
 
 
 @dataclass(frozen=True)
