@@ -51,7 +51,7 @@ MARKUP = """\
 
 `hyperpod-topology show -o html > page.html`: one file, for 16 nodes and for 16,000. The same cluster in a terminal:
 
-<img alt="hyperpod-topology show: each partition's topology as a tree, with what is idle" src="docs/pictures/show.png">"""
+<img alt="hyperpod-topology show: each partition's topology, with what is idle" src="docs/pictures/show.png">"""
 
 
 def main() -> int:

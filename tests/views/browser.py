@@ -1,4 +1,4 @@
-"""Headless Chromium over its debugging pipe: no driver, no package, only the browser (Debian: apt-get install chromium).
+"""Headless Chromium over its debugging pipe: no driver, no package, only the browser (Debian: package chromium).
 
 with Browser.start() as browser:
     page = browser.open(path)
@@ -20,9 +20,17 @@ from types import TracebackType
 from typing import Any
 
 FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--remote-debugging-pipe", "--force-color-profile=srgb",
-)  # fmt: skip
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--remote-debugging-pipe",
+    "--force-color-profile=srgb",
+)
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
@@ -73,7 +81,12 @@ class Browser:
             self._process.wait()
         os.close(self._to)
         os.close(self._from)
-        shutil.rmtree(self._profile, ignore_errors=True)
+        until = time.monotonic() + 5
+        while Path(self._profile).exists():  # its helpers end a moment later and may write until then
+            shutil.rmtree(self._profile, ignore_errors=True)
+            if time.monotonic() > until:
+                break
+            time.sleep(0.05)
 
     def call(self, method: str, session: str | None = None, timeout: float = 60, **parameters: Any) -> dict[str, Any]:
         self._number += 1
