@@ -25,7 +25,7 @@ from topology_plugin.app.reconcile import Wish
 from topology_plugin.app.support_bundle import collect
 from topology_plugin.app.wiring import Wiring
 from topology_plugin.core import records
-from topology_plugin.core.checkup import Check, Patient
+from topology_plugin.core.checkup import Check, Patient, ServiceFacts
 from topology_plugin.core.issues import InputError
 from topology_plugin.jobs.simulated_cluster import CLUSTER_ARN, SimulatedCluster, mixed
 
@@ -460,3 +460,24 @@ def test_the_bundle_never_overwrites_a_file(stage: Stage, tmp_path: Path) -> Non
     with pytest.raises(InputError, match="another name"):
         collect(stage.wiring, {}, target)
     assert target.read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("fields", "check", "result", "words"),
+    [
+        ({"aws": {"ec2": "UnauthorizedOperation", "sagemaker": ""}}, "aws-ec2", "warn", "UnauthorizedOperation"),
+        ({"aws": {"ec2": "UnauthorizedOperation", "sagemaker": ""}}, "aws-sagemaker", "ok", "answers"),
+        ({"aws": {}}, "aws-ec2", "unknown", "not asked"),
+        ({"services": ServiceFacts(None, "inactive", True)}, "guard", "warn", "not installed"),
+        ({"services": ServiceFacts("/etc/x.conf", "active", True)}, "guard", "ok", "/etc/x.conf"),
+        ({"services": ServiceFacts(None, "failed", True)}, "watch", "warn", "failed"),
+        ({"services": ServiceFacts(None, "active", True)}, "watch", "ok", "active"),
+        ({"identity": "", "identity_error": "the address is 127.0.0.1"}, "who-am-i", "warn", "127.0.0.1"),
+        ({"root_user": False}, "root", "warn", "not running as root"),
+    ],
+)
+def test_what_is_around_a_machine_is_judged(
+    stage: Stage, fields: dict[str, Any], check: str, result: str, words: str
+) -> None:
+    found = {c.id: c.verdict for c in examine(replace(stage.patient(), **fields))}
+    assert found[check].result == result and words in found[check].reason
