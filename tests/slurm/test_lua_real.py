@@ -241,6 +241,26 @@ def test_the_user_is_told_unless_the_policy_says_no(twins: Twins) -> None:
 
 
 @pytest.mark.parametrize(
+    ("own", "arguments", "expected"),
+    [
+        pytest.param("tree = { min_nodes = 6, wait = 60 }", ["-ptree", "-N4"], {"switches": 0}, id="too small for it"),
+        pytest.param("tree = { min_nodes = 6, wait = 60 }", ["-ptree", "-N6"], {"switches": 2, "wait": 60}, id="own"),
+        pytest.param("tree = false", ["-ptree", "-N6"], {"switches": 0}, id="switched off"),
+        pytest.param("segments = { { segment = 2 } }", ["-pnines", "-N36"], {"segment": 2}, id="its own segments"),
+    ],
+)
+def test_a_partition_may_have_rules_of_its_own(
+    twins: Twins, own: str, arguments: list[str], expected: dict[str, Any]
+) -> None:
+    name = arguments[0][2:]
+    text = made_policy(twins.plain)
+    assert f'["{name}"] = {{ ' in text
+    twins.policy(text.replace(f'["{name}"] = {{ ', f'["{name}"] = {{ {own}, '))
+    found = described(twins.guided, *arguments)
+    assert {key: found[key] for key in expected} == expected
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "return {", "return 7", "return nil", "error('no')", "return { partitions = 3 }", "x = io", "while true do end",

@@ -235,14 +235,18 @@ local function defaults(job, partition, rules)
     if said(job.req_switch) or said(job.segment_size) or narrowed(job, mine.uniform) then return nil end
     local here = domains_of(mine.topology, partition.nodes)
     if not here then return nil end
-    if here.kind == "tree" and rules.tree and size >= (rules.tree.min_nodes or 2) then
+    -- a partition's own rules before those for all; false: none
+    local tree, segments = mine.tree, mine.segments
+    if tree == nil then tree = rules.tree end
+    if segments == nil then segments = rules.segments end
+    if here.kind == "tree" and tree and size >= (tree.min_nodes or 2) then
         local leaves = fewest(here.counts, size)
         if not leaves then return nil end
-        local wait = rules.tree.wait or 600
+        local wait = tree.wait or 300
         return { req_switch = leaves, wait4switch = wait,
                  told = string.format("--switches=%d@%02d:%02d", leaves, math.floor(wait / 60), wait % 60) }
     elseif here.kind == "block" and here.base and size > here.base then  -- up to it Slurm gives one block anyway
-        for _, rule in ipairs(rules.segments or {}) do
+        for _, rule in ipairs(segments or {}) do
             local segment = rule.segment
             if size >= (rule.min_nodes or 2) and size <= (rule.max_nodes or size) and segment <= here.base
                 and holds(here.counts, size, segment) then

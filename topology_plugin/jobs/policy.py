@@ -69,7 +69,8 @@ _TEMPLATE = """\
 -- after a change; a file with an error is ignored (slurmctld.log says so). Made by `advise --policy --write`.
 return {
   -- Partitions that are left alone are not listed. `uniform`: all nodes have equal CPUs, memory, GPUs and features;
-  -- where they differ, only jobs that ask for none of these get a default.
+  -- where they differ, only jobs that ask for none of these get a default. A partition may have a `tree` and `segments`
+  -- of its own, as below, or `tree = false`.
   partitions = {
 @PARTITIONS@
   },
