@@ -22,6 +22,7 @@ class JobView:
 
     def __init__(self, wiring: Wiring, given: str | None = None) -> None:
         self.wiring, self._given = wiring, given
+        self._networks: dict[str, Network] = {}
 
     @cached_property
     def _seen(self) -> Any:
@@ -104,6 +105,11 @@ class JobView:
         return (self.state.in_force or self.state.desired) if self.state is not None else self._loaded
 
     def network(self, partition: str) -> Network:
+        if partition not in self._networks:
+            self._networks[partition] = self._network(partition)
+        return self._networks[partition]
+
+    def _network(self, partition: str) -> Network:
         from topology_plugin.core.hostlists import expand
         from topology_plugin.jobs import distance
 

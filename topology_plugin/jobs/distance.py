@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import combinations
 from typing import TypeAlias
 
@@ -49,7 +50,11 @@ class Network:
     def placed(self, node: str) -> bool:
         return bool(self.paths.get(node) or self.blocks.get(node))
 
-    @property
+    @cached_property
+    def members(self) -> frozenset[str]:
+        return frozenset(self.nodes)
+
+    @cached_property
     def depth(self) -> int:
         """The longest path; an unplaced node counts as at the end of one."""
         return max((len(path) for path in self.paths.values()), default=1) or 1
@@ -68,6 +73,23 @@ class Network:
 
     def block(self, node: str) -> str | None:
         return self.blocks.get(node)
+
+    @cached_property
+    def leaf_sizes(self) -> tuple[int, ...]:
+        """Nodes of each leaf, largest first; once for all jobs of a large partition."""
+        return self._sizes(self.leaf)
+
+    @cached_property
+    def spine_sizes(self) -> tuple[int, ...]:
+        return self._sizes(self.spine)
+
+    @cached_property
+    def block_sizes(self) -> tuple[int, ...]:
+        """Nodes of each UltraServer, a node in none as one; () where there are none."""
+        return self._sizes(lambda node: self.blocks.get(node) or f"?{node}") if self.blocks else ()
+
+    def _sizes(self, domain: Callable[[str], str]) -> tuple[int, ...]:
+        return tuple(sorted(Counter(domain(node) for node in self.nodes).values(), reverse=True))
 
     def hops(self, first: str, second: str) -> int:
         """Switches between two nodes; 0 for one node. Nodes that share no network id meet one switch above all ids."""

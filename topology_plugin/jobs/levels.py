@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from topology_plugin.core.issues import InputError, Issue
@@ -93,12 +93,7 @@ def short(domain: str) -> str:
     return domain.rsplit("/", 1)[-1]
 
 
-def least(domains: Mapping[str, tuple[str, ...]], alone: int, size: int) -> int:
-    """The fewest domains that hold `size` nodes, largest first; each of the `alone` nodes in no domain is one."""
-    return fewest([len(nodes) for nodes in domains.values()] + [1] * alone, size)
-
-
-def fewest(capacities: list[int], size: int) -> int:
+def fewest(capacities: Sequence[int], size: int) -> int:
     """How many of the largest capacities add up to `size` (all of them if they never do)."""
     left, used = size, 0
     for capacity in sorted(capacities, reverse=True):

@@ -74,23 +74,18 @@ def place(job: Job, network: Network) -> Placed:
     per_block = Counter(block for node in nodes if (block := network.block(node)))
     loose = sum(1 for node in nodes if network.block(node) is None)
     has_blocks = bool(network.blocks)
-    known = set(network.nodes)
     return Placed(
         job=job,
         spread=network.spread(nodes),
         leaves=len({network.leaf(node) for node in nodes}),
-        least_leaves=_least((network.leaf(node) for node in network.nodes), len(nodes)),
+        least_leaves=fewest(network.leaf_sizes, len(nodes)),
         spines=len({network.spine(node) for node in nodes}),
-        least_spines=_least((network.spine(node) for node in network.nodes), len(nodes)),
+        least_spines=fewest(network.spine_sizes, len(nodes)),
         blocks=len(per_block) + loose if has_blocks else 0,
-        least_blocks=_least((network.block(n) or f"?{n}" for n in network.nodes), len(nodes)) if has_blocks else 0,
+        least_blocks=fewest(network.block_sizes, len(nodes)),
         per_block=dict(sorted(per_block.items())),
-        outside=sum(1 for node in nodes if node not in known),
+        outside=sum(1 for node in nodes if node not in network.members),
     )
-
-
-def _least(domains: Iterable[str], size: int) -> int:
-    return fewest(list(Counter(domains).values()), size)
 
 
 @dataclass(frozen=True)
