@@ -184,6 +184,7 @@ class Wiring:
         from topology_plugin.adapters.files import RealFiles
         from topology_plugin.adapters.generations import Generations
         from topology_plugin.adapters.live_files import LiveFiles
+        from topology_plugin.adapters.one_look import OneLook
         from topology_plugin.app.apply import Doors
         from topology_plugin.core.versions import support
 
@@ -198,7 +199,7 @@ class Wiring:
         classic = support(self.slurm.version(), {}).classic
         return Doors(
             live,
-            self.slurm,
+            OneLook(self.slurm) if self.given_slurm is None else self.slurm,
             self.clock,
             generations,
             controller,
