@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import os
 import re
-import socket
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -314,6 +312,8 @@ class RealFiles:
             self.operations.close(fd)
 
     def _identity(self, path: Path) -> Identity:
+        import hashlib  # OpenSSL's start-up is not worth it to a hook that hashes nothing
+
         fd = self.operations.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             now = os.fstat(fd)
@@ -361,4 +361,4 @@ def _why(error: OSError) -> str:
 
 
 def _host() -> str:
-    return re.sub(r"[^A-Za-z0-9_.-]", "_", socket.gethostname())
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", os.uname().nodename)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from topology_plugin.adapters.clock import Clock
 from topology_plugin.adapters.documents import Documents
 from topology_plugin.adapters.identity import Machine
-from topology_plugin.adapters.imds import Imds
 from topology_plugin.adapters.registry import Registry, Unavailable
 from topology_plugin.core import records
 from topology_plugin.core.instances import INSTANCE_ID, Instance, names_no_machine
@@ -16,6 +16,9 @@ from topology_plugin.core.issues import InputError, Issue, PassError
 from topology_plugin.core.json_document import shown
 from topology_plugin.core.records import Record
 from topology_plugin.core.resource_config import InstanceGroup, ResourceConfig
+
+if TYPE_CHECKING:
+    from topology_plugin.adapters.imds import Imds
 
 MAX_NOTES = 5  # most are about other machines, and `doctor` on the controller lists them all
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 5.0

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from topology_plugin.core.issues import InputError, Issue
 from topology_plugin.core.position import SOURCES
-from topology_plugin.core.topology import KINDS, Kind
+
+if TYPE_CHECKING:
+    from topology_plugin.core.topology import Kind
 
 ENVIRONMENT_PREFIX = "HYPERPOD_TOPOLOGY_"
 
@@ -190,6 +192,8 @@ def _block_sizes(raw: Any) -> BlockSizes:
 
 
 def _partitions(raw: Any) -> Mapping[str, PartitionSettings]:
+    from topology_plugin.core.topology import KINDS  # not for a hook without such settings: it starts faster
+
     if not isinstance(raw, dict):
         raise ValueError(f"{raw!r} is not a map of partition names")
     result: dict[str, PartitionSettings] = {}
