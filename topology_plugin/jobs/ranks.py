@@ -82,8 +82,8 @@ def notes(
         found.append("srun refuses it together with -N, with fewer lines than tasks, and with nodes outside the job")
     elif form == "openmpi":
         found.append(
-            "inside the job: mpirun --hostfile FILE --map-by node:PE=… or --map-by slot; under Slurm mpirun "
-            "takes its nodes from the job and the file only orders and filters them"
+            "inside the job: mpirun --hostfile FILE …; under Slurm the file filters the job's nodes, and whether their "
+            "order counts depends on the MPI: look with `mpirun --hostfile FILE hostname`"
         )
     elif form == "mpich":
         found.append("inside the job: mpiexec -f FILE …")
