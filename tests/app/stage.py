@@ -1,4 +1,4 @@
-"""Upkeep on a stage: a controller's root on disk, a fake slurmctld that reads its files, and a clock that tests move."""
+"""Upkeep on a stage: a controller's root on disk, a fake slurmctld that reads its files, a clock that tests move."""
 
 from __future__ import annotations
 
@@ -69,6 +69,7 @@ class Stage:
             "registry": str(self.room.registry),
             "slurm_conf": str(self.room.conf),
             "rehearse": "never",
+            "sources": "resource-config,records",
             **settings,
         }
         self._host, self._lock = host, lock

@@ -35,7 +35,7 @@ def stage(tmp_path: Path) -> Stage:
 
 @contextmanager
 def audited() -> Iterator[list[str]]:
-    """Files opened and processes started by this process. (An audit hook stays for good, so it is asked to be quiet.)"""
+    """Files opened and processes started by this process. (The hook stays for good, so it is told to be quiet.)"""
     seen: list[str] = []
     listening = True
 
