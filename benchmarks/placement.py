@@ -71,14 +71,14 @@ def main() -> int:
     share = 5 if options.quick else 1
     results: dict[str, list[Outcome]] = {}
     try:
-        for mix in ("kalos", "helios"):
-            trace = synthetic(Mix.published(mix, 64), 300 // share, 256, 0.9, SEED)
-            play = Play(seed=SEED, occupancy=0.835)
+        for mix, count in (("kalos", 300), ("helios", 200)):
+            trace = synthetic(Mix.published(mix, 64), count // share, 256, 0.9, SEED)
+            play = Play(seed=SEED, occupancy=0.82)
             title = f"256 p5, leaves of 16, sizes and times of {mix}"
             results[f"p5 {mix}"] = played(title, "p5:256x16", ("flat", "ours", "ours+10"), trace, play, programs)
         run_times = Mix.published("kalos", 16, gpus_a_node=4)
         for name, shares in (("powers of two", POWERS), ("multiples of nine", NINES)):
-            trace = synthetic(run_times.with_sizes(shares), 200 // share, 72, 0.9, SEED)
+            trace = synthetic(run_times.with_sizes(shares), 150 // share, 72, 0.9, SEED)
             play = Play(seed=SEED, occupancy=0.85, losses=LOSSES)
             results[f"gb200 {name}"] = played(
                 f"72 GB200 nodes, sizes in {name}, nodes get lost", "gb200:72x18",

@@ -146,14 +146,14 @@ class Player:
 
     def _feed(self, waiting: deque[TraceJob]) -> None:
         """With a target occupancy jobs come from a backlog, in the trace's order. A job that Slurm passed over does not
-        keep others from coming, until a quarter of the cluster is waited for."""
+        keep others from coming, until a whole cluster is waited for."""
         if self.play.occupancy is None:
             return
         size = len(self.place.nodes)
         while waiting:
             passed = sum(run.trace.nodes for run in self.runs.values() if run.since is None and run.arrived < self.now)
             wanted = sum(run.trace.nodes for run in self.runs.values()) - passed
-            if wanted >= self.play.occupancy * size or passed >= size / 4:
+            if wanted >= self.play.occupancy * size or passed >= size:
                 return
             self._submit(waiting.popleft())
 
