@@ -121,6 +121,14 @@ def test_what_slurm_might_spread_is_fixed_to_one_ultraserver(wish: Wish) -> None
     assert len({ULTRA.blocks[node] for node in allowed(plan, ULTRA)}) == 1
 
 
+def test_nodes_in_no_block_are_never_left_to_slurm() -> None:
+    assert BLOCK is not None and isinstance(BLOCK.body, Blocks)
+    partial = replace(BLOCK, body=replace(BLOCK.body, blocks=BLOCK.body.blocks[:1]))
+    plan = submission.required(levels.parse("ultraserver", ULTRA, "ultra"), Wish(4, 4), ULTRA, partial, live(), "ultra")
+    assert len({ULTRA.blocks[node] for node in allowed(plan, ULTRA)}) == 1
+    assert plan.options
+
+
 def test_an_ultraserver_larger_than_the_base_size_is_fixed() -> None:
     assert BLOCK is not None and isinstance(BLOCK.body, Blocks)
     small = replace(BLOCK, body=replace(BLOCK.body, sizes=(9,)))

@@ -113,6 +113,8 @@ def _plan(
         made = submission.preferred(level, wish, network, topology, view.live, seconds, view.max_switch_wait)
     else:
         made = submission.required(level, wish, network, topology, view.live, partition)
+        if made.domain is not None and "array" in line.options:
+            say("all tasks of the array wait for one and the same domain; submit them one by one to spread them")
     for note in made.notes:
         say(note)
     options = list(made.options)

@@ -182,6 +182,8 @@ def _slurm_keeps_it_together(level: Level, wish: Wish, network: Network, topolog
     if wish.segment or wish.named or wish.most > topology.body.sizes[0]:
         return False
     ours = set(network.nodes)
+    if not ours <= set(topology.body.nodes()):
+        return False  # on nodes in no block Slurm runs jobs without any block constraint (facts: topology.yaml)
     return all(
         len({network.block(node) for node in block.nodes if node in ours}) <= 1 for block in topology.body.blocks
     )
