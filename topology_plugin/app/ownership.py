@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from topology_plugin.adapters.files import FileError
@@ -42,6 +43,14 @@ def note_reverts(doors: Doors, disk: Disk) -> int:
         with contextlib.suppress(FileError):  # a full disk is said elsewhere; a count is not worth a pass
             doors.generations.save_note(OWNERSHIP, now.to_json())
     return now.total
+
+
+def put_back(doors: Doors) -> None:
+    """What is ours stands there again: the same undone once more counts once more, whoever looks next."""
+    note = _note(doors)
+    if note.seen:
+        with contextlib.suppress(FileError):
+            doors.generations.save_note(OWNERSHIP, replace(note, seen="").to_json())
 
 
 def adopted(doors: Doors) -> bool:

@@ -328,7 +328,7 @@ class Reconciler:
             return self._recorded(replace(thought, state=replace(state, held=held)), "unchanged", "")
         if (reason := self._not_now(thought, wish)) is not None:
             return self._recorded(thought, "pending", reason, "distance")
-        self._refuse(thought)
+        self._refuse(thought, wish)
         lost = [concern for concern in thought.diff.jobs if concern.lost]
         if lost and wish.patient:
             names = ", ".join(concern.job.label for concern in lost)
@@ -336,6 +336,7 @@ class Reconciler:
             return self._recorded(thought, "pending", why, "jobs")
         rehearsed = self._rehearse(thought, wish)
         applied = execute(doors, thought.disk, thought.plan, thought.generation, rehearsed=rehearsed)
+        ownership.put_back(doors)
         if wish.adopt:
             ownership.adopt(doors)
         counters = replace(
@@ -363,10 +364,10 @@ class Reconciler:
             raise ApplyFailed("no-answer", "slurmctld does not answer, nothing was changed")
         return "waits, as the last reconfigure was only a moment ago" if wish.sparing else None
 
-    def _refuse(self, thought: Thought) -> None:
+    def _refuse(self, thought: Thought, wish: Wish) -> None:
         """What slurmctld would die of, or what would leave nodes of a partition out, is never published."""
         after = target.in_place(thought.disk, thought.target, self.doors.classic)
-        faults = [*self.doors.check(after), *self.wiring.faults(thought.state.desired, after, self.doors)]
+        faults = [*self.doors.check(after), *self.wiring.faults(thought.state.desired, after, self.doors, wish.offline)]
         if faults:
             raise ApplyFailed("validation", "refused before anything was changed: " + "; ".join(map(str, faults[:5])))
 
