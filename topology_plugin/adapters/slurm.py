@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from topology_plugin.core import scontrol_text
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command said. `code` None: it did not end within its time, or could not be started (`error` says which)."""
+    """What a command said. `code` None: it did not end within its time or could not be started (`error` says which)."""
 
     code: int | None
     out: str
@@ -65,6 +66,12 @@ class Slurm(Protocol):
     def config(self) -> Mapping[str, str] | None: ...
 
 
+# Where slurmctld is not there, Slurm's commands try for MessageTimeout (10 s), a session of scontrol with each of its
+# lines; ping says so at once (run). So after a moment without an answer ping decides whether to wait on.
+_MOMENT = 2.0
+_SILENCE = 5.0
+
+
 class SlurmCommands:
     """Slurm by its commands. `bin_dir` None: from PATH, else `/opt/slurm/bin`. `conf` is passed as SLURM_CONF."""
 
@@ -73,28 +80,51 @@ class SlurmCommands:
         self.environment = dict(os.environ if environment is None else environment)
         if conf is not None:
             self.environment["SLURM_CONF"] = str(conf)
+        self._silent_until = 0.0
 
     def program(self, name: str) -> str:
         return str(self.bin_dir / name) if self.bin_dir else name
 
     def run(self, program: str, *arguments: str, timeout: float = 30, stdin: str | None = None) -> Answer:
+        asks = program in ("squeue", "sinfo") or (program == "scontrol" and arguments[:1] in ((), ("show",)))
+        if asks and time.monotonic() < self._silent_until and not self.ping():
+            return self._silence(program)
         try:
-            done = subprocess.run(
+            process = subprocess.Popen(
                 [self.program(program), *arguments],
-                input=stdin,
-                stdin=subprocess.DEVNULL if stdin is None else None,
-                capture_output=True,
+                stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
                 text=True,
                 errors="replace",
-                timeout=timeout,
                 env=self.environment,
-                check=False,
             )
-        except subprocess.TimeoutExpired:
-            return Answer(None, "", f"timed out: {program} {' '.join(arguments)} gave no answer in {timeout:g} s")
         except OSError as error:
             return Answer(None, "", f"{program} cannot be started: {error.strerror or error}")
-        return Answer(done.returncode, done.stdout, done.stderr)
+        with process:
+            try:
+                begin = time.monotonic()
+                try:
+                    out, error_text = process.communicate(stdin, timeout=min(_MOMENT, timeout) if asks else timeout)
+                except subprocess.TimeoutExpired:
+                    if not asks or timeout <= _MOMENT:
+                        raise
+                    if not self.ping():
+                        process.kill()
+                        return self._silence(program)
+                    # Input given before is still being sent.
+                    out, error_text = process.communicate(timeout=max(0.0, timeout - (time.monotonic() - begin)))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                return Answer(None, "", f"timed out: {program} {' '.join(arguments)} gave no answer in {timeout:g} s")
+            except BaseException:
+                process.kill()
+                raise
+        return Answer(process.returncode, out, error_text)
+
+    def _silence(self, program: str) -> Answer:
+        self._silent_until = time.monotonic() + _SILENCE
+        return Answer(None, "", f"{program} was not waited for: slurmctld does not answer")
 
     def version(self) -> Version | None:
         """The version of the commands; needs no slurmctld, and no slurm.conf that could be read.

@@ -357,12 +357,13 @@ class Wiring:
         version = self.slurm.version()
         return None if version is None else version.numbers
 
-    def faults(self, configuration: Configuration, after: Disk, doors: Doors) -> list[Issue]:
-        """What is refused beyond that: nodes of a partition that no topology covers, and the like."""
+    def faults(self, configuration: Configuration, after: Disk, doors: Doors, offline: bool = False) -> list[Issue]:
+        """What is refused beyond that: nodes of a partition that no topology covers, and the like. `offline`: Slurm is
+        not asked for dynamic nodes and words that its nodes keep."""
         from topology_plugin.app.judgement import faults
         from topology_plugin.core.stock import dynamic_nodes
 
-        loaded = doors.slurm.nodes() or []
+        loaded = [] if offline else doors.slurm.nodes() or []
         dynamic = [(str(n["name"]), tuple(n.get("features") or ())) for n in dynamic_nodes(after.conf, loaded)]
         return faults(configuration, after, self.slurm_numbers, dynamic, loaded)
 
