@@ -78,12 +78,15 @@ def test_a_slurmctld_that_is_not_there_gives_no_answer(slurmctld: NewCluster) ->
 
 
 def test_dynamic_nodes_are_known_by_their_state(slurmctld: NewCluster) -> None:
-    cluster = slurmctld(NODES, extra="MaxNodeCount=20")
+    tree = "- topology: t\n  tree:\n    switches:\n    - switch: s1\n      nodes: n[1-6],m1\n"
+    cluster = slurmctld(NODES, extra="MaxNodeCount=20", topology=tree)
     cluster.scontrol("create", "NodeName=d1", "CPUs=2", "State=CLOUD", "Feature=f,g", "NodeAddr=10.9.9.9")
+    cluster.scontrol("update", "NodeName=d1", "topology=t:s1", "comment=it has Topology=x no more")
     found = next(n for n in OneLook(cluster.slurm).nodes() or () if n["name"] == "d1")
     expected = json_nodes(cluster)["d1"]
     assert "DYNAMIC_NORM" in found["state"]
-    for key in ("address", "hostname", "features"):
+    assert found["topology"] == "t:s1"
+    for key in ("address", "hostname", "features", "topology"):
         assert found[key] == expected[key]
 
 

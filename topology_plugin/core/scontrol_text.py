@@ -63,23 +63,23 @@ def words(text: str) -> dict[str, str | None] | None:
 
 
 def _node(line: str, hardware: bool) -> dict[str, Any]:
-    reason = line.find(" Reason=")
-    signed = _SIGNED.match(line, reason + len(" Reason=")) if reason >= 0 else None
-    # It stands behind all that administrators may write (Reason, Comment, Extra): the last one is Slurm's own.
-    after = signed.end(1) if signed else 0
-    told = line.rfind(" InstanceId=", after)
+    written, reason = 0, ""
+    if " Reason=" in line and (signed := _SIGNED.match(line, line.index(" Reason=") + len(" Reason="))):
+        written, reason = signed.end(1), signed[1]
     features = _field(line, " AvailableFeatures=")
     node: dict[str, Any] = {
-        "name": _field(line, "NodeName="),
+        "name": line[9 : line.find(" ")],
         "address": _field(line, " NodeAddr="),
         "hostname": _field(line, " NodeHostName="),
         "state": _field(line, " State=").split("+"),
         "features": features.split(",") if features else [],
-        "reason": signed[1] if signed else "",
-        "instance_id": _field(line, " InstanceId=", told) if told >= 0 else "",
+        "reason": reason,
+        "instance_id": "",
     }
-    if (own := line.rfind(" Topology=", after)) >= 0:
-        node["topology"] = _field(line, " Topology=", own)
+    # These stand behind all that administrators may write (Reason, Comment, Extra): the last one is Slurm's own.
+    for key, name in (("instance_id", " InstanceId="), ("topology", " Topology=")):
+        if (own := line.rfind(name, written)) >= 0:
+            node[key] = _field(line, name, own)
     if hardware:
         node["gres"] = _field(line, " Gres=")
         for key, name in _NUMBERS.items():
