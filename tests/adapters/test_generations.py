@@ -79,6 +79,22 @@ def test_br_31_either_place_is_enough(places: tuple[Path, Path], lost: int) -> N
     assert opened(places).next_number() == 3
 
 
+@pytest.mark.parametrize("lost", [0, 1], ids=["registry", "state_dir"])
+def test_br_31_the_next_pass_gives_the_place_that_lost_everything_its_copy_again(
+    places: tuple[Path, Path], lost: int
+) -> None:
+    """Guard on a re-imaged controller has nothing but state_dir."""
+    import shutil
+
+    finish(opened(places), 1, 2)
+    shutil.rmtree(places[lost] / "generations")
+    opened(places).tidy()
+    alone = Generations(RealFiles(Quick()), None, places[lost])
+    current = alone.current()
+    assert current is not None and current.number == 2 and current.facts == {"n1": {"instance_id": "i-1"}}
+    assert (places[lost] / "generations" / "current").read_text() == "2\n"
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [

@@ -189,9 +189,21 @@ class Generations:
             for directory in (base, base / GENERATIONS, *(base / GENERATIONS / str(n) for n in self._numbers(base))):
                 self.files.sweep(directory)
         current = self.current()
+        if current is not None:
+            with contextlib.suppress(FileError):
+                self._copy(current)
         if current is not None and any(self._stale(base, current.number) for base in self.bases):
             with contextlib.suppress(FileError):
                 self.finish(current.number, None)
+
+    def _copy(self, current: Generation) -> None:
+        """To every place that has none: a controller's disk that was imaged anew (guard has nothing but state_dir), or
+        a registry that was away."""
+        for base in self.bases:
+            if not (base / GENERATIONS / str(current.number)).is_dir():
+                self.files.make_directory(base)
+                self.files.write_directory(base / GENERATIONS / str(current.number), form.dump(current))
+                self._known = None
 
     def _stale(self, base: Path, number: int) -> bool:
         directory = base / GENERATIONS
