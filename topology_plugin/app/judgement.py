@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from topology_plugin.adapters.rehearsal import Outcome, Rehearsal
 from topology_plugin.core import topology_yaml
 from topology_plugin.core.disk import Disk
 from topology_plugin.core.issues import Issue
 from topology_plugin.core.live import Job
 from topology_plugin.core.rules import Finding, Numbers
-from topology_plugin.core.stage import Scene, Stage, external, questions, scene
 from topology_plugin.core.state import State
 from topology_plugin.core.topology import Configuration
 from topology_plugin.core.validation import check_configuration, check_files, refusing, saved_words, unhealthy
+
+if TYPE_CHECKING:  # most passes change nothing, and rehearse nothing
+    from topology_plugin.adapters.rehearsal import Outcome, Rehearsal
+    from topology_plugin.core.stage import Scene, Stage
 
 Dynamic = Sequence[tuple[str, Sequence[str]]]
 
@@ -64,6 +66,8 @@ class Rehearser:
         return ""
 
     def stage(self, disk: Disk, after: Disk, state: State, jobs: Iterable[Job]) -> Stage:
+        from topology_plugin.core.stage import Stage, external, questions, scene
+
         dynamic = dynamic_nodes(state)
         asked = questions(after.conf, state.in_force, state.desired, jobs)
         new = scene(after.conf, after.topology_yaml, after.topology_conf, self.version, dynamic=dynamic)
@@ -71,6 +75,8 @@ class Rehearser:
 
     def _before(self, disk: Disk, state: State, dynamic: Dynamic) -> Scene:
         """What is in force; where slurmctld could not tell, what is on disk."""
+        from topology_plugin.core.stage import external, scene
+
         if state.in_force is None or not external(self.version):
             return scene(disk.conf, disk.topology_yaml, disk.topology_conf, self.version, dynamic=dynamic)
         text = topology_yaml.render(state.in_force).encode()

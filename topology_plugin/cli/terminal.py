@@ -8,11 +8,12 @@ import os
 import sys
 import threading
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from topology_plugin.views.text import Line, plain
+if TYPE_CHECKING:  # `merge` and `watch` only talk, and draw nothing
+    from topology_plugin.views.text import Line
 
 _LOOKS = {"title": "bold", "name": "cyan", "dim": "bright_black", "ok": "green", "warn": "yellow", "bad": "bold red"}
 
@@ -29,6 +30,8 @@ def colours(stream: Any = None) -> bool:
 def put(lines: Iterable[Line]) -> None:
     """Lines to stdout. Node names are never wrapped or cut: they are there to be copied."""
     if not colours():
+        from topology_plugin.views.text import plain
+
         click.echo(plain(lines), nl=False)
         return
     from rich.console import Console
