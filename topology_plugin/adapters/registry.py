@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import gc
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from topology_plugin.adapters.clock import Clock
+from topology_plugin.adapters.collector import paused
 from topology_plugin.adapters.files import LEFTOVER, Files
 from topology_plugin.core import records
 from topology_plugin.core.issues import Issue
@@ -108,7 +108,7 @@ class RegistryDirectory:
             if owner.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
                 what = "others than its owner may write here, so they could remove records"
                 issues.append(Issue(str(self.nodes), what, f"chmod 755 {self.nodes}"))
-            with os.scandir(directory) as entries, _no_collection():
+            with os.scandir(directory) as entries, paused():
                 for entry in entries:
                     name = entry.name
                     before = known.get(name)
@@ -229,19 +229,6 @@ class RegistryDirectory:
             for directory in absent:
                 with contextlib.suppress(PermissionError):  # made by another user in the same moment
                     directory.chmod(DIRECTORY_MODE)
-
-
-@contextlib.contextmanager
-def _no_collection() -> Iterator[None]:
-    """16,384 records make the collector walk all of them many times, a third of the whole reading, and find nothing:
-    there are no cycles."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 def _unchanged(entry: os.DirEntry[str], before: Seen) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from topology_plugin import __version__
+from topology_plugin.adapters import collector
 from topology_plugin.adapters.cluster_lock import Turn
 from topology_plugin.adapters.generations import HOLD, OWNERSHIP
 from topology_plugin.app import ownership, watched_files
@@ -101,6 +102,7 @@ class Reconciler:
             self._now = self.new_doors()
         return self._now
 
+    @collector.paused()
     def run(self, wish: Wish) -> Outcome:
         """One pass under the lock. Raises InputError for inputs that cannot be used, PassError when the former state
         was kept; in both cases the state is recorded."""
@@ -128,6 +130,7 @@ class Reconciler:
             finally:
                 self._left = Left(doors.live, doors.generations, on_disk, doors.generations.note(OWNERSHIP))
 
+    @collector.paused()
     def think(self, wish: Wish, turn: Turn | None = None) -> Thought:
         """Everything up to acting; writes nothing. `turn` None: it will not act, so nobody is asked who may."""
         doors = self._now = self.new_doors()
@@ -281,8 +284,7 @@ class Reconciler:
             wanted.topology_conf if self.doors.classic else None,
             {name: word for name, word in wanted.words.items() if name in observation.inventory.partitions},
             wanted.plugin,
-            facts_of(state),
-            {
+            meta={
                 "version": __version__,
                 "slurm_version": state.slurm_version,
                 "cluster_arn": state.cluster_arn,
@@ -292,6 +294,7 @@ class Reconciler:
         )
         if current is not None and current.same_content(made):
             return None
+        made = replace(made, facts=facts_of(state))
         begun = generations.begun()
         return replace(made, number=begun.number) if begun is not None and begun.same_content(made) else made
 
