@@ -7,6 +7,8 @@ import click
 from topology_plugin.cli.main import EXIT_PENDING, Door
 from topology_plugin.cli.terminal import say
 
+MOST_NOTES = 10  # beyond what is lost, which is said in full
+
 
 @click.command()
 @click.option("--dry-run", is_flag=True, help="Only say what would be done; exit 3 when something would change.")
@@ -30,12 +32,18 @@ def merge(door: Door, dry_run: bool, offline: bool, adopt: bool) -> int:
     """
     from topology_plugin.app.reconcile import Wish
     from topology_plugin.core.plan import sentences
+    from topology_plugin.views.words import losses, unplaced
 
     reconciler = door.wiring().reconciler(say if door.verbose else None)
     outcome = reconciler.run(Wish(dry_run, offline, adopt))
     state = outcome.state
-    for note in dict.fromkeys((*outcome.notes, *(state.notes if door.verbose else ()))):
+    lost = losses(outcome.diff) if outcome.plan else ()
+    notes = list(dict.fromkeys((*outcome.notes, *lost, *unplaced(state), *state.notes)))
+    shown = notes if door.verbose else notes[: len(outcome.notes) + len(lost) + MOST_NOTES]
+    for note in shown:
         say(note)
+    if len(notes) > len(shown):
+        say(f"and {len(notes) - len(shown)} more notes: -v says them")
     if dry_run:
         if not state.owner.writes or not outcome.plan:
             click.echo("nothing to do")

@@ -76,6 +76,29 @@ def document(diff: Diff, state: State) -> dict[str, Any]:
     }
 
 
+def losses(diff: Diff) -> tuple[str, ...]:
+    """What a change takes away, a sentence each: job sizes, and pending jobs that Slurm would then hold for good."""
+    sizes = (
+        f"partition {size.partition}: job sizes that become impossible: {ranges(size.impossible)}"
+        for size in diff.sizes
+        if size.impossible
+    )
+    jobs = (f"job {one.job.label} ({one.job.name}, {one.job.user}): {one.what}" for one in diff.jobs if one.lost)
+    return (*sizes, *jobs)
+
+
+def unplaced(state: State) -> tuple[str, ...]:
+    """Nodes without a known position in a tree or block topology that is desired, a sentence for each reason."""
+    found = []
+    for topology in state.desired.topologies:
+        placement = state.decision.placements.get(topology.name)
+        reasons: dict[str, list[str]] = {}
+        for node, why in placement.unplaced.items() if placement and topology.kind != "flat" else ():
+            reasons.setdefault(why, []).append(node)
+        found += [f"{topology.name}: unplaced: {fold(nodes)}: {why}" for why, nodes in reasons.items()]
+    return tuple(found)
+
+
 def _summary(diff: Diff, state: State) -> str:
     if not diff.pending:
         number = "" if state.generation is None else f" (generation {state.generation})"
