@@ -27,7 +27,8 @@ class Play:
 
 @dataclass
 class Run:
-    """A job of the trace under way. `left`: how long it still has to run; `since`: start of its present run, if any."""
+    """A job of the trace under way. `left`: how long it still has to run; `since`: start of its present run, if any;
+    `few`: the number of leaves that it waits for."""
 
     trace: TraceJob
     arrived: float
@@ -36,6 +37,7 @@ class Run:
     nodes: tuple[str, ...] = ()
     turn: int = 0
     waited: float | None = None
+    few: int | None = None
 
     def ran(self, now: float) -> float:
         """Seconds of the present run."""

@@ -123,6 +123,7 @@ class Player:
                     del self.runs[job]
             elif what == "relax":
                 if about in self.runs and self.runs[about].since is None:
+                    self.runs[about].few = None
                     self.scheduler.relax(about)
             elif what == "lose":
                 self._lose()
@@ -140,20 +141,22 @@ class Player:
         if isinstance(answer, str):
             self.refused.append((job.nodes, answer))
             return
-        self.runs[answer] = Run(job, self.now, job.duration)
+        self.runs[answer] = Run(job, self.now, job.duration, few=few)
         if few is not None:
             self._at(self.now + (self.policy.wait or 0), "relax", answer)
 
     def _feed(self, waiting: deque[TraceJob]) -> None:
-        """With a target occupancy jobs come from a backlog, in the trace's order. A job that Slurm passed over does not
-        keep others from coming, until a whole cluster is waited for."""
+        """With a target occupancy jobs come from a backlog, in the trace's order. A job that could start and waits
+        for fewer leaves does not keep others from coming."""
         if self.play.occupancy is None:
             return
         size = len(self.place.nodes)
         while waiting:
-            passed = sum(run.trace.nodes for run in self.runs.values() if run.since is None and run.arrived < self.now)
-            wanted = sum(run.trace.nodes for run in self.runs.values()) - passed
-            if wanted >= self.play.occupancy * size or passed >= size:
+            idle = size - self._busy() - len(self.down)
+            runs = self.runs.values()
+            picky = [run for run in runs if run.few and run.arrived < self.now and run.trace.nodes <= idle]
+            apart = min(sum(run.trace.nodes for run in picky), size // 2)
+            if sum(run.trace.nodes for run in runs) - apart >= self.play.occupancy * size:
                 return
             self._submit(waiting.popleft())
 
@@ -225,7 +228,7 @@ class Player:
             if len(row.nodes) > 1:
                 self._compare(row.nodes, used)
             used.update(row.nodes)
-            run.since, run.nodes = self.now, row.nodes
+            run.since, run.nodes, run.few = self.now, row.nodes, None
             run.turn += 1
             if run.waited is None:
                 run.waited = self.now - run.arrived
