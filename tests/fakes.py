@@ -106,6 +106,8 @@ class FakeSlurmctld:
     def run(self, program: str, *arguments: str, timeout: float = 30, stdin: str | None = None) -> Answer:
         if not self.up:
             return Answer(1, "", "Unable to contact slurm controller (connect failure)")
+        if program == "scontrol" and arguments[0] == "ping":
+            return Answer(0, "Slurmctld(primary) at here is UP", "")
         if program == "squeue":
             return Answer(0, self.jobs_text, "")
         if program == "scontrol" and arguments[0] == "release":

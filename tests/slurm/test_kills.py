@@ -13,6 +13,7 @@ from tests.slurm.conftest import NewRoom
 from tests.slurm.interrupted import killed_at, leftovers, passed, points
 from tests.slurm.room import Room
 from topology_plugin.core import slurm_conf, slurm_conf_edits
+from topology_plugin.core.position import Position
 from topology_plugin.core.topology import Configuration
 from topology_plugin.jobs.simulated_cluster import (
     SimulatedCluster,
@@ -122,6 +123,42 @@ def same(loaded: Configuration, wanted: Configuration) -> bool:
         )
 
     return bool(plain(loaded) == plain(wanted))
+
+
+FULL = cluster(GB, logins=0).with_machines(in_ultraservers("worker-gb", [18, 18]))
+LAST = FULL.machines[-1]
+assert LAST.label is not None
+# The last node's UltraServer is no longer told: not every node is in a full block, so the cluster becomes a tree.
+SHORT = FULL.with_changed(LAST.name, label=Position(LAST.label.path))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "word"), [(SHORT, FULL, "block"), (FULL, SHORT, "tree")], ids=["to-block", "to-tree"]
+)
+def test_br_20_on_24_11_between_two_kinds_killed_at_every_live_file_and_step(
+    room: NewRoom, slurm_bin_24: Path, before: SimulatedCluster, after: SimulatedCluster, word: str
+) -> None:
+    """The old word does not fit the new topology.conf, nor the new word the old one: for a moment there is none."""
+    here = room(slurm_bin=slurm_bin_24)
+    here.registry.mkdir(parents=True)
+    here.boot(before)
+    passed(here)
+    here.write(after)
+    stage = Stage(here)
+    found = points(here)
+    live = [n for n, (operation, what) in enumerate(found) if operation == "scontrol" or "/etc/" in what]
+    assert sum(found[n][0] == "rename" for n in live) == 3, "word, file, word"
+    for point in live:
+        stage.restore()
+        where = f"point {point} of {len(found)}: {' '.join(found[point])}"
+        assert killed_at(here, point), where
+        here.ctld.kill()
+        here.ctld.start()
+        assert passed(here).state.last.result in ("applied", "unchanged"), where
+        assert f"TopologyPlugin          = topology/{word}" in here.ctld.scontrol("show", "config").stdout, where
+        assert leftovers(here) == [], where
+    assert len(here.runs_on("-N2")) == 2
+    print(f"killed at {len(live)} of {len(found)} points")
 
 
 def test_the_process_that_is_killed_is_a_real_one(room: NewRoom) -> None:

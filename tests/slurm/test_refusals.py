@@ -105,8 +105,8 @@ TABLE = [
     pytest.param(breaks_slurm_conf, None, "reconfigure", "nonesuch", NONESUCH, id="refused"),
     pytest.param(adds_a_partition, None, "reconfigure", "nonesuch", PARTITION + NONESUCH, id="agent"),
     pytest.param(None, changes_a_word, "read-back", "partition train has Topology=flat", "", id="read-back-different"),
-    pytest.param(dies, None, "reconfigure", "Unable to contact slurm controller", "", id="dead-before"),
-    pytest.param(None, dies, "died", "slurmctld is not running any more", "", id="dead-after"),
+    pytest.param(dies, None, "reconfigure", "Unable to contact slurm controller", "", id="dies-right-before"),
+    pytest.param(None, dies, "died", "slurmctld is not running any more", "", id="dies-right-after"),
 ]  # fmt: skip
 
 
@@ -147,7 +147,7 @@ def test_scontrol_is_missing(room: NewRoom, tmp_path: Path) -> None:
     made = reconciler(here, Counted(lambda *_: None), lambda slurm: SlurmCommands(tmp_path, here.conf), **SET_AFTER)
     with pytest.raises(ApplyFailed, match="scontrol cannot be started: No such file") as failed:
         made.run(Wish())
-    assert failed.value.code == "scontrol"
+    assert failed.value.code == "no-answer"
     assert files(here) == former_files and same(here.in_force(), former)
     assert passed(here, **SET_AFTER).state.last.result == "applied"
 

@@ -364,7 +364,8 @@ class Reconciler:
         if not reconfigures or self.doors.check(thought.disk):
             return None
         if not self.doors.slurm.ping():
-            raise ApplyFailed("no-answer", "slurmctld does not answer, nothing was changed")
+            words = self.doors.slurm.run("scontrol", "ping", timeout=15).words
+            raise ApplyFailed("no-answer", f"slurmctld does not answer, nothing was changed: {words}")
         return "waits, as the last reconfigure was only a moment ago" if wish.sparing else None
 
     def _refuse(self, thought: Thought, wish: Wish) -> None:
