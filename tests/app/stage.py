@@ -57,14 +57,14 @@ class Stage:
         beside: Stage | None = None,
         **settings: Any,
     ) -> None:
-        self.room = beside.room if beside else MachineRoom(directory, None)
+        self.room: MachineRoom = beside.room if beside else MachineRoom(directory, None)
         if beside is None:
             if head:
                 self.room.conf.parent.mkdir(parents=True)
                 self.room.conf.write_text(head)
             self.room.write(simulated)
-        self.clock = beside.clock if beside else FakeClock()
-        self.ctld = beside.ctld if beside else FakeSlurmctld(LiveFiles(RealFiles(), str(self.room.conf)))
+        self.clock: FakeClock = beside.clock if beside else FakeClock()
+        self.ctld: FakeSlurmctld = beside.ctld if beside else FakeSlurmctld(LiveFiles(RealFiles(), str(self.room.conf)))
         self._flags = {
             "registry": str(self.room.registry),
             "slurm_conf": str(self.room.conf),

@@ -30,11 +30,11 @@ def changed(machine: Machine, **values: object) -> bytes:
     return json.dumps({**json.loads(data(machine)), **values}).encode()
 
 
-Forge = Callable[[Path, Machine], None]
+Forge = Callable[[Path, Machine], object]
 
 
 def content(make: Callable[[Machine], bytes]) -> Forge:
-    return lambda path, machine: path.write_bytes(make(machine)) and None
+    return lambda path, machine: path.write_bytes(make(machine))
 
 
 def of_another_user(path: Path, machine: Machine) -> None:

@@ -16,6 +16,8 @@ from topology_plugin.core.provisioning import ProvisioningParameters
 from topology_plugin.core.records import Record
 from topology_plugin.core.resource_config import ResourceConfig
 
+UNREAD = "could not be read"  # why resource_config says nothing of any instance
+
 
 @dataclass(frozen=True)
 class SlurmNode:
@@ -142,7 +144,7 @@ def _described(node: SlurmNode, identity: Identity, instances: Mapping[str | Non
     elif instance is not None:
         silent["resource-config"] = instance.label_issue or "its InstanceLabel is empty"
     else:
-        silent["resource-config"] = "could not be read" if sources.config is None else "does not list the instance"
+        silent["resource-config"] = UNREAD if sources.config is None else "does not list the instance"
     record = (sources.records or {}).get(identity.instance_id)
     if record is not None:
         zone = record.zone_id or zone

@@ -10,6 +10,7 @@ from topology_plugin.core.blocks import base_size, sizes_for, stack
 from topology_plugin.core.decision import Decision, Memory, PartitionDecision, Placement
 from topology_plugin.core.inventory import Inventory
 from topology_plugin.core.kinds import KindChoice, Kinds, choose
+from topology_plugin.core.matching import UNREAD
 from topology_plugin.core.names import partition_topology_name
 from topology_plugin.core.position import SPACES, Position
 from topology_plugin.core.settings import PartitionSettings, Settings
@@ -25,7 +26,7 @@ def merge(inventory: Inventory, settings: Settings, memory: Memory, *, classic: 
     `classic`: Slurm up to 24.11, which knows one topology for the whole cluster and no words.
     """
     kinds = choose(inventory, settings, memory.types)
-    inventory, positions = _remembering(inventory, memory)
+    inventory, positions = _remembering(inventory, settings.sources, memory)
     memory = replace(memory, types=kinds.evidence, positions=positions)
     if classic:
         return _clusterwide(inventory, kinds, settings, memory)
@@ -64,25 +65,39 @@ def _wish(partition: str, choice: KindChoice, settings: Settings) -> _Wish:
     return _Wish(choice.kind, name, choice.rule, options)
 
 
-def _remembering(inventory: Inventory, memory: Memory) -> tuple[Inventory, Mapping[str, Mapping[str, Position]]]:
-    """Nodes whose sources are silent keep the last known position of the same instance; and what to remember now."""
+def _remembering(
+    inventory: Inventory, sources: tuple[str, ...], memory: Memory
+) -> tuple[Inventory, Mapping[str, Mapping[str, Position]]]:
+    """Nodes whose sources are silent keep the last known position of the same instance; and what to remember now.
+
+    While resource_config cannot be read, a record moves nobody whose label is known: it may be older than that.
+    """
     nodes = dict(inventory.nodes)
     positions: dict[str, Mapping[str, Position]] = {}
     equal: dict[tuple[object, ...], dict[str, Position]] = {}  # a leaf's nodes share one position, and this
     for name, node in inventory.nodes.items():
-        if node.instance_id is None:
+        instance_id = node.instance_id
+        if instance_id is None:
             continue
+        before = memory.positions.get(instance_id)
+        unread = node.silent.get("resource-config") == UNREAD
+        if unread and "records" in node.answers and before and SPACES["records"] in before:
+            node = replace(node, answers={s: p for s, p in node.answers.items() if s != "records"})
+            nodes[name] = node
         key = (*node.answers, *map(id, node.answers.values()))
         now = equal.get(key)
         if now is None:
-            now = equal[key] = {SPACES[s]: position for s, position in node.answers.items() if position}
-        before = memory.positions.get(node.instance_id)
+            now = {}
+            for source in _by_strength(node.answers, sources):
+                if source in SPACES and node.answers[source]:
+                    now.setdefault(SPACES[source], node.answers[source])
+            equal[key] = now
         if before and not before.keys() <= now.keys():
             kept = {space: position for space, position in before.items() if space not in now}
             nodes[name] = replace(node, answers={**node.answers, **{f"last-known:{s}": p for s, p in kept.items()}})
             now = now | kept
         if now:
-            positions[node.instance_id] = now if len(now) == 1 else dict(sorted(now.items()))
+            positions[instance_id] = now if len(now) == 1 else dict(sorted(now.items()))
     return replace(inventory, nodes=nodes), positions
 
 
