@@ -98,6 +98,7 @@ class SlurmCommands:
                 text=True,
                 errors="replace",
                 env=self.environment,
+                start_new_session=True,  # Ctrl-C is for us, who then finish or undo; it must not break off a reconfigure
             )
         except OSError as error:
             return Answer(None, "", f"{program} cannot be started: {error.strerror or error}")

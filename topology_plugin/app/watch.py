@@ -149,14 +149,14 @@ class Watch:
     def _failed(self, error: InputError | PassError) -> None:
         now = self.clock.monotonic()
         self.failures += 1
-        pause = back_off(self.failures)
+        pause, rest = back_off(self.failures), BACK_OFF_FIRST
         if isinstance(error, ApplyFailed):
             if error.reconfigured:
                 self._reconfigured = now
                 pause = max(pause, self.ground.settings.min_reconfigure_interval)
             if error.code == "no-answer":  # asking costs next to nothing, and it may be back any moment
-                pause = min(pause, PENDING_SECONDS)
-        self._next, self._not_before = now + pause, now + BACK_OFF_FIRST
+                pause, rest = min(pause, PENDING_SECONDS), 0.0
+        self._next, self._not_before = now + pause, now + rest
         self._tell(f"the pass failed, the former state is kept: {error}")
 
     def _ended(self, outcome: Outcome) -> None:
