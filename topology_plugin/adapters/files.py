@@ -7,141 +7,21 @@ import errno
 import os
 import re
 import stat
-import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
+
+from topology_plugin.adapters.file_door import NEW_MODE, Changed, FileError, Files, Identity
+from topology_plugin.adapters.operations import Operations
 
 LEFTOVER = re.compile(r"^\..+\.hpt-(?P<host>[A-Za-z0-9_.-]*)-(?P<pid>\d+)-(?P<serial>\d+)$")
 AGAIN = (errno.EAGAIN, errno.EINTR)
 ATTEMPTS = 5  # an NFS server that answers EAGAIN five times in a row is not busy but broken
 FOREIGN_LEFTOVER_SECONDS = 3600.0
-NEW_MODE = 0o644
 DIRECTORY_MODE = 0o755
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Identity:
-    """What tells one state of a file from another, also within one second and one size."""
-
-    inode: int
-    mtime_ns: int
-    size: int
-    sha256: str
-
-
-class Changed(Exception):
-    """Someone else wrote the file between our reading it and our renaming the new one over it. Nothing was changed."""
-
-
-class FileError(OSError):
-    """A file operation that failed; the message names the file, the operation, and what became of the file."""
-
-
-class Files(Protocol):
-    """Files by path. Every writing call ends with the old content or the new one on disk, never with a part."""
-
-    def read(self, path: Path) -> bytes:
-        """The whole content. Raises OSError (FileNotFoundError if there is none)."""
-        ...
-
-    def identity(self, path: Path) -> Identity | None:
-        """What stands there now; None: no file."""
-        ...
-
-    def write(
-        self,
-        path: Path,
-        data: bytes,
-        *,
-        expect: Identity | None = None,
-        new_mode: int = NEW_MODE,
-        owner_like: Path | None = None,
-    ) -> None:
-        """Replace `path` (through its links) by `data`.
-
-        An existing file keeps mode and owner; a new one gets `new_mode` and the owner of `owner_like`. With `expect`
-        the file must still be that right before the rename, else Changed. Raises FileError; the old file stands then.
-        """
-        ...
-
-    def remove(self, path: Path) -> None:
-        """Unlink; a file that is not there is as good as removed. Raises FileError."""
-        ...
-
-    def write_directory(self, path: Path, contents: Mapping[str, bytes], *, private: bool = False) -> None:
-        """A new directory with these files, there at once and whole; what stood at `path` is replaced.
-
-        Makes the parent, but not the parent's parent: that may be a mount point. `private`: for root's eyes only.
-        Raises FileError."""
-        ...
-
-    def make_directory(self, path: Path) -> None:
-        """The directory with all above it, if it is not there. Raises FileError."""
-        ...
-
-    def remove_directory(self, path: Path) -> None:
-        """The directory with the files in it; first renamed away, so that nobody sees half of it. Raises FileError."""
-        ...
-
-    def link(self, text: str, path: Path) -> None:
-        """A symbolic link that says `text`. Raises FileError."""
-        ...
-
-    def names(self, directory: Path) -> list[str]:
-        """Names in a directory, sorted; [] if there is none. Raises OSError for a directory that cannot be read."""
-        ...
-
-    def sweep(self, directory: Path) -> list[str]:
-        """Remove temporary files that killed runs left in a directory; returns their names."""
-        ...
-
-
-class Operations:
-    """The system calls behind `RealFiles`, one method each, so that a test can fail or kill at any of them."""
-
-    def open(self, path: Path, flags: int, mode: int = 0o600) -> int:
-        return os.open(path, flags, mode)
-
-    def read(self, fd: int, size: int) -> bytes:
-        return os.read(fd, size)
-
-    def write(self, fd: int, data: memoryview) -> int:
-        return os.write(fd, data)
-
-    def owner(self, fd: int, uid: int, gid: int) -> None:
-        os.fchown(fd, uid, gid)
-
-    def mode(self, fd: int, mode: int) -> None:
-        os.fchmod(fd, mode)
-
-    def sync(self, fd: int) -> None:
-        os.fsync(fd)
-
-    def close(self, fd: int) -> None:
-        os.close(fd)
-
-    def rename(self, source: Path, target: Path) -> None:
-        source.replace(target)
-
-    def unlink(self, path: Path) -> None:
-        path.unlink()
-
-    def mkdir(self, path: Path, mode: int) -> None:
-        path.mkdir(mode=mode, exist_ok=True)
-
-    def rmdir(self, path: Path) -> None:
-        path.rmdir()
-
-    def symlink(self, text: str, path: Path) -> None:
-        path.symlink_to(text)
-
-    def pause(self, seconds: float) -> None:
-        time.sleep(seconds)
 
 
 class RealFiles:
@@ -354,6 +234,9 @@ class RealFiles:
                     raise
                 self.operations.pause(0.05 * 2**attempt)
         raise AssertionError("unreachable")
+
+
+__all__ = ["Changed", "FileError", "Files", "Identity", "Operations", "RealFiles"]
 
 
 def _why(error: OSError) -> str:

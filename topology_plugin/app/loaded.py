@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from topology_plugin.adapters.clock import Clock
 from topology_plugin.adapters.controller import Controller
-from topology_plugin.adapters.slurm import Slurm
+from topology_plugin.adapters.slurm import Answer, Slurm
 from topology_plugin.core import shown_topology, topology_conf, topology_yaml
 from topology_plugin.core.disk import decoded
 from topology_plugin.core.issues import InputError
@@ -119,3 +119,8 @@ def _same_plugin(one: str, other: str) -> bool:
 
 def _word(word: str | None) -> str:
     return f"Topology={word}" if word else "no Topology="
+
+
+def no_verdict(answer: Answer) -> bool:
+    """scontrol gave up waiting: that says nothing about the reconfigure (it waits MessageTimeout, 10 s)."""
+    return answer.timed_out or (answer.code is not None and not answer.ok and "timed out" in answer.words.lower())
