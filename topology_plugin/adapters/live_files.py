@@ -72,7 +72,6 @@ class LiveFiles:
             return self._write(step)
         if isinstance(step, steps.RemoveText):
             return self._remove(step)
-        wrote = False
         for _ in range(ATTEMPTS):
             disk = self.disk()
             if isinstance(step, steps.SetWords):
@@ -81,12 +80,12 @@ class LiveFiles:
                 edits = {step.path: edits[step.path]} if step.path in edits else {}
             else:
                 edits = disk.plugin_edits(step.value)
-            if not edits:
-                return wrote
-            with contextlib.suppress(Changed):  # then once more, from what stands there now
+            try:
                 for path, text in edits.items():
                     self.files.write(self.where(path), encoded(text), expect=self._identities[path])
-                    wrote = True
+                return bool(edits)
+            except Changed:
+                continue  # once more, from what stands there now
         raise Interfered(f"{step.path} is being changed by someone else all the time")
 
     # --- steps ---

@@ -40,9 +40,9 @@ from topology_plugin.core.steps import (
 from topology_plugin.core.topology import Configuration, Topology
 
 __all__ = [
-    "NO_LINE", "NO_PLUGIN", "FileStep", "KeepGeneration", "MoveCurrent", "Plan", "ReadBack", "Reconfigure", "RemoveText",
-    "SetPlugin", "SetWords", "Step", "Target", "TextFile", "WriteText", "defined_names", "digest", "needs_conf", "plan",
-    "sentence", "sentences", "union",
+    "NO_LINE", "NO_PLUGIN", "FileStep", "KeepGeneration", "MoveCurrent", "Plan", "ReadBack", "Reconfigure",
+    "RemoveText", "SetPlugin", "SetWords", "Step", "Target", "TextFile", "WriteText", "defined_names", "digest",
+    "needs_conf", "plan", "sentence", "sentences", "union",
 ]  # fmt: skip
 
 
