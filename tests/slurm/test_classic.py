@@ -69,3 +69,35 @@ def test_a_cluster_that_becomes_flat_gets_the_word_back_before_the_file_goes(roo
     assert plugin(here) == "topology/default"
     assert not (here.conf.parent / "topology.conf").exists()
     here.ctld.restart()
+
+
+def test_what_is_in_force_is_known_there_too_and_a_hold_holds(room: NewRoom, slurm_bin_24: Path) -> None:
+    here = room(slurm_bin=slurm_bin_24)
+    machines = in_tree("worker-p5", "ml.p5.48xlarge", 16)
+    before = cluster(P5).with_machines(machines[:15])
+    conf = here.conf.parent / "topology.conf"
+    here.boot(before)
+    assert here.on_controller("diff").returncode == 3
+    here.merge()
+    first = conf.read_text()
+    assert here.on_controller("diff").returncode == 0, "in force is what is desired"
+    assert "shown: in force" in here.on_controller("show", check=True).stdout
+    assert " tree (16 nodes)" in here.on_controller("history", check=True).stdout.splitlines()[1]
+
+    moved = before.with_changed(machines[0].name, label=machines[14].label)
+    here.write(moved)
+    here.merge()
+    assert conf.read_text() != first
+    assert here.on_controller("rollback").returncode == 0
+    assert conf.read_text() == first
+    assert here.merge().state.last.result == "unchanged", "on hold"
+    assert conf.read_text() == first
+
+    here.change(moved.with_machines(machines[15:]))
+    here.merge()
+    assert f"SwitchName=unplaced-{machines[15].name} Nodes={machines[15].name}\n" in conf.read_text()
+    assert topology_conf.parse(first).body.nodes() != topology_conf.parse(conf.read_text()).body.nodes()
+    here.on_controller("resume", check=True)
+    here.merge()
+    assert f"unplaced-{machines[15].name}" not in conf.read_text()
+    assert here.on_controller("diff").returncode == 0

@@ -148,7 +148,7 @@ def _configuration(kept: Generation) -> Configuration | None:
     try:
         if kept.topology_yaml is not None:
             return Configuration(topology_yaml.parse(kept.topology_yaml).topologies, kept.words)
-        return Configuration((topology_conf.parse((kept.topology_conf or b"").decode(errors="replace")),), {})
+        return Configuration((topology_conf.of_cluster((kept.topology_conf or b"").decode(errors="replace")),), {})
     except InputError:
         return None
 

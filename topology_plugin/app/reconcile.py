@@ -19,11 +19,11 @@ from topology_plugin.app.observation import Observation, Observer
 from topology_plugin.app.recording import Recorder, back_off
 from topology_plugin.app.watched_files import Left
 from topology_plugin.app.writer import Writer
-from topology_plugin.core import job_sizes, target, topology_yaml
+from topology_plugin.core import job_sizes, target, topology_conf, topology_yaml
 from topology_plugin.core import plan as planning
 from topology_plugin.core.decision import Decision, Memory
 from topology_plugin.core.diff import Diff, compare
-from topology_plugin.core.disk import Disk
+from topology_plugin.core.disk import Disk, decoded
 from topology_plugin.core.facts import facts_of, memory_of
 from topology_plugin.core.generation import Generation
 from topology_plugin.core.holding import held as held_configuration
@@ -32,7 +32,7 @@ from topology_plugin.core.live import Live
 from topology_plugin.core.merge import merge
 from topology_plugin.core.plan import Plan, Target
 from topology_plugin.core.state import Counters, Owner, PassResult, State
-from topology_plugin.core.topology import Configuration
+from topology_plugin.core.topology import FLAT_ONLY, Configuration
 from topology_plugin.core.versions import Support, support
 
 if TYPE_CHECKING:
@@ -217,13 +217,31 @@ class Reconciler:
     def _in_force(self, disk: Disk, current: Generation | None, wish: Wish) -> Configuration | None:
         """What slurmctld says it has loaded; else what the current generation put in force."""
         slurm = self.doors.slurm
-        if not wish.offline and not self.doors.classic:
+        if self.doors.classic:
+            return self._classic_in_force(disk, current, wish)
+        if not wish.offline:
             words, shown = slurm.partitions(), slurm.topoconf()
             if words is not None and shown is not None:
                 with contextlib.suppress(InputError):
                     return Configuration(topology_yaml.parse(shown).topologies, words)
-        kept = target.of_generation(current, disk, self.doors.classic) if current else None
+        kept = target.of_generation(current, disk) if current else None
         return kept.configuration if kept else None
+
+    def _classic_in_force(self, disk: Disk, current: Generation | None, wish: Wish) -> Configuration | None:
+        """By the TopologyPlugin that slurmctld runs with, and topology.conf; else by the current generation."""
+        config = None if wish.offline else self.doors.slurm.config()
+        if config is not None:
+            plugin, text = config.get("TopologyPlugin"), disk.topology_conf
+        elif current is not None:
+            plugin, text = current.plugin, current.topology_conf
+        else:
+            return None
+        words = dict.fromkeys(disk.conf.partitions)
+        if not planning.needs_conf(plugin):
+            return replace(FLAT_ONLY, words=words)
+        with contextlib.suppress(InputError):
+            return None if text is None else Configuration((topology_conf.of_cluster(decoded(text)),), words)
+        return None
 
     def _held(
         self, decision: Decision, disk: Disk, in_force: Configuration | None, observation: Observation

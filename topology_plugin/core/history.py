@@ -61,7 +61,7 @@ def _topologies(generation: Generation) -> tuple[Topology, ...]:
         if generation.topology_yaml is not None:
             return topology_yaml.parse(decoded(generation.topology_yaml)).topologies
         if generation.topology_conf is not None:
-            return (topology_conf.parse(decoded(generation.topology_conf)),)
+            return (topology_conf.of_cluster(decoded(generation.topology_conf)),)
     except InputError:
         pass
     return ()
