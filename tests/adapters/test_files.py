@@ -134,6 +134,16 @@ def test_an_existing_file_keeps_mode_and_owner(target: Path, mode: int) -> None:
     assert target.read_bytes() == NEW
 
 
+def test_an_existing_file_keeps_its_attributes(target: Path) -> None:
+    """Access lists are attributes too: whoever could read slurm.conf by one still can."""
+    try:
+        os.setxattr(target, "user.origin", b"by hand")
+    except OSError:
+        pytest.skip("no attributes on this file system")
+    RealFiles().write(target, NEW)
+    assert os.getxattr(target, "user.origin") == b"by hand"
+
+
 @needs_root
 def test_a_new_file_gets_0644_and_the_owner_of_its_model_whatever_the_umask(target: Path) -> None:
     owned_by_another(target)

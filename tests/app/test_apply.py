@@ -446,8 +446,10 @@ def test_under_plain_d_nothing_is_reconfigured_without_a_rehearsal(machine: Mach
 # --- jobs ---
 
 
-def squeue(machine: Machine, *jobs: tuple[int, int, str]) -> None:
-    machine.slurm.jobs_text = "".join(f"{job}|{job}|{priority}|{reason}\n" for job, priority, reason in jobs)
+def squeue(machine: Machine, *jobs: tuple[int, int, str], partition: str = "train") -> None:
+    machine.slurm.jobs_text = "".join(
+        f"{job}|{job}|{priority}|{partition}|{reason}\n" for job, priority, reason in jobs
+    )
 
 
 def test_exactly_the_jobs_that_our_change_got_held_are_released_by_the_next_change(machine: Machine) -> None:
@@ -472,6 +474,18 @@ def test_exactly_the_jobs_that_our_change_got_held_are_released_by_the_next_chan
     assert machine.slurm.released == ["1", "1"]
     squeue(machine, *now[1:])
     assert settle_jobs(machine.doors) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("partition", "candidates"), [("train", [1]), ("all", []), ("all,other", []), ("all,train", [1])]
+)
+def test_only_jobs_of_partitions_that_get_another_topology_can_be_held_by_the_change(
+    machine: Machine, partition: str, candidates: list[int]
+) -> None:
+    machine.apply(Configuration((FLAT,), dict.fromkeys(ONE.words)))
+    squeue(machine, (1, 10, "Resources"), partition=partition)
+    machine.apply(ONE)
+    assert (machine.generations.note(JOBS) or {"candidates": []})["candidates"] == candidates
 
 
 def test_a_killed_pass_leaves_a_note_of_the_jobs_that_waited(machine: Machine) -> None:

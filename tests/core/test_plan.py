@@ -224,7 +224,7 @@ def test_br_20_up_to_24_11_topology_conf_comes_before_the_plugin_and_goes_after_
 ) -> None:
     now = disk({"p": word, "Q": None}, upgraded, CONFS.get(before or ""), before)
     kind = {"topology/tree": tree(), "topology/block": blocks()}.get(then or "", flat())
-    wanted = target.of_configuration(configuration(kind), now, classic=True, conf_ours=True)
+    wanted = target.of_configuration(configuration(kind), now, classic=True, conf_ours=True, yaml_ours=True)
     change = plan(now, wanted, reconfigure=False, classic=True)
     found = list(cuts(now, change))
     assert starts_classic(now) is (word is None)
@@ -244,6 +244,14 @@ def test_br_16_up_to_24_11_flat_is_called_default() -> None:
     now = disk({"p": None}, None, CONFS["topology/tree"], "topology/tree")
     change = plan(now, target.of_configuration(configuration(flat()), now, classic=True), classic=True)
     assert [s.value for s in change.steps if isinstance(s, planning.SetPlugin)] == ["topology/default"]
+
+
+def test_up_to_24_11_files_of_others_that_are_not_read_stay() -> None:
+    now = disk({"p": None}, yaml(flat("theirs")), CONFS["topology/block"], "topology/default")
+    for then in (flat(), tree()):
+        found = list(cuts(now, plan(now, target.of_configuration(configuration(then), now, True), classic=True)))[-1]
+        assert found.topology_yaml == now.topology_yaml
+        assert (found.topology_conf == now.topology_conf) is (then.kind == "flat")
 
 
 def test_a_foreign_word_stays_and_its_topology_with_it_as_long_as_the_change_is_on_its_way() -> None:

@@ -65,6 +65,8 @@ class RealFiles:
                 if (uid, gid) != (os.geteuid(), os.fstat(fd).st_gid):
                     self.operations.owner(fd, uid, gid)
                 self.operations.mode(fd, mode)  # after the owner: chown clears set-id bits
+                with contextlib.suppress(OSError):  # none there yet, or a file system without them
+                    self.operations.attributes(real, fd)
                 doing = "flush"
                 self._again(lambda: self.operations.sync(fd))
             finally:

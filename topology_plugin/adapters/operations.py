@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from pathlib import Path
@@ -24,6 +25,12 @@ class Operations:
 
     def mode(self, fd: int, mode: int) -> None:
         os.fchmod(fd, mode)
+
+    def attributes(self, source: Path, fd: int) -> None:
+        """Access lists and labels of `source`, as far as this file system and this user can give them."""
+        for name in os.listxattr(source):
+            with contextlib.suppress(OSError):
+                os.setxattr(fd, name, os.getxattr(source, name))
 
     def sync(self, fd: int) -> None:
         os.fsync(fd)

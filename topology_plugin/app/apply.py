@@ -18,6 +18,7 @@ from topology_plugin.app.undo import NotBack, Undo
 from topology_plugin.core import plan as planning
 from topology_plugin.core.disk import Disk
 from topology_plugin.core.generation import Generation
+from topology_plugin.core.held_jobs import concerned
 from topology_plugin.core.issues import InputError, PassError
 from topology_plugin.core.plan import FileStep, Plan
 
@@ -86,7 +87,7 @@ class _Run:
         self.resumed = doors.generations.begun() is not None
         if self._reconfigures:
             self.log = doors.controller.log_mark(self.before.conf.parameters.get("slurmctldlogfile"))
-            note_jobs(doors)
+            note_jobs(doors, self._concerned())
         try:
             for step in self.plan.steps:
                 self._perform(step)
@@ -97,6 +98,15 @@ class _Run:
         notes = self._finish()
         held, released = settle_jobs(doors, release=self.reconfigured)
         return Applied(self.kept, self.reconfigured, self.seconds, held, released, notes)
+
+    def _concerned(self) -> frozenset[str]:
+        """The partitions whose jobs get another topology."""
+        after = self.plan.target.configuration if self.plan.target else None
+        if self.doors.classic or self.plan.target is None or after is None:
+            return frozenset(self.before.words)
+        before = self.before.configuration()
+        words = {**self.before.words, **self.plan.target.words}
+        return concerned(before, replace(after, words=words), self.before.words)
 
     @property
     def _reconfigures(self) -> bool:

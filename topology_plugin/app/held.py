@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Collection
 
 from topology_plugin.adapters.files import FileError
 from topology_plugin.adapters.generations import JOBS
@@ -11,14 +12,14 @@ from topology_plugin.core import held_jobs
 from topology_plugin.core.held_jobs import HeldJobs
 
 
-def note_jobs(doors: Doors) -> None:
-    """Before a change, so that a killed pass still tells which jobs it got held."""
+def note_jobs(doors: Doors, partitions: Collection[str]) -> None:
+    """Before a change that concerns `partitions`, so that a killed pass still tells which jobs it got held."""
     answer = doors.slurm.run(*held_jobs.ASK)
     if not answer.ok:
         return
     known = HeldJobs.from_json(doors.generations.note(JOBS))
     pending = held_jobs.parse(answer.out)
-    jobs = known.seen(pending).before_change(pending)
+    jobs = known.seen(pending).before_change(pending, partitions)
     if jobs != known:
         with contextlib.suppress(FileError):
             doors.generations.save_note(JOBS, jobs.to_json())

@@ -159,7 +159,13 @@ class Reconciler:
         owner = ownership.owner(self.wiring, doors, disk, observation.documents.agent, adopt=wish.adopt)
         other = self._other_writer(turn, disk, wish)
         owner = Owner("another controller", other, writes=False) if other else owner
-        wanted = target.of_configuration(decision.configuration, disk, doors.classic, conf_ours=self._conf_ours(disk))
+        wanted = target.of_configuration(
+            decision.configuration,
+            disk,
+            doors.classic,
+            conf_ours=self._ours(disk.topology_conf),
+            yaml_ours=self._ours(disk.topology_yaml),
+        )
         state = self._state(observation, decision, former, in_force, owner, hold, slurm, current, arn)
         generation = self._generation(state, wanted, current, observation)
         plan = self._plan(disk, wanted, generation, in_force, wish)
@@ -252,8 +258,8 @@ class Reconciler:
         most = self.wiring.settings.max_unplaced_leaves
         return replace(decision, configuration=held_configuration(kept, observation.inventory, most))
 
-    def _conf_ours(self, disk: Disk) -> bool:
-        return disk.topology_conf is not None and self.doors.generations.ours_text(disk.topology_conf)
+    def _ours(self, text: bytes | None) -> bool:
+        return text is not None and self.doors.generations.ours_text(text)
 
     def _state(
         self,

@@ -201,5 +201,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(EXIT_FAILED)
+    except OSError as error:  # a full disk, a directory that may not be read: the machine's trouble, in its own words
+        where = f"{error.filename}: " if error.filename else ""
+        click.echo(f"hyperpod-topology: {where}{error.strerror or error}", err=True)
+        sys.exit(EXIT_FAILED)
     except KeyboardInterrupt:
         sys.exit(130)
+    except OSError as error:
+        # What a machine can do to us where nobody expected it, such as a directory that only root may look into.
+        where = f"{error.filename}: " if error.filename else ""
+        remedy = " (run it as root)" if isinstance(error, PermissionError) else ""
+        click.echo(f"hyperpod-topology: {where}{error.strerror or error}{remedy}", err=True)
+        sys.exit(EXIT_FAILED)

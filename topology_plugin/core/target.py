@@ -13,23 +13,30 @@ from topology_plugin.core.topology import FLAT_ONLY, Configuration
 
 
 def of_configuration(
-    configuration: Configuration, disk: Disk, classic: bool = False, conf_ours: bool = False
+    configuration: Configuration,
+    disk: Disk,
+    classic: bool = False,
+    *,
+    conf_ours: bool = False,
+    yaml_ours: bool = False,
 ) -> Target:
     """The files that put `configuration` in force; words of partitions it does not name stay.
 
-    `classic` (Slurm up to 24.11): its default topology as topology.conf, no topology.yaml, no words. A topology.conf
-    that flat leaves over goes if it is ours (`conf_ours`).
+    `classic` (Slurm up to 24.11): its default topology as topology.conf and no words. What is not read then goes if it
+    is ours: a topology.conf that flat leaves over (`conf_ours`), a topology.yaml, which would take over after an
+    upgrade (`yaml_ours`).
     """
     if not classic:
-        text = topology_yaml.render(configuration).encode()
-        return Target(text, disk.topology_conf, dict(configuration.words), configuration=configuration)
+        rendered = topology_yaml.render(configuration).encode()
+        return Target(rendered, disk.topology_conf, dict(configuration.words), configuration=configuration)
     default = configuration.default
     plugin = topology_conf.PLUGINS[default.kind]
     no_words = dict.fromkeys((*disk.conf.partitions, DEFAULT_LINE))
+    text = None if yaml_ours else disk.topology_yaml
     if default.kind == "flat":
         left = None if conf_ours else disk.topology_conf
-        return Target(None, left, no_words, NO_PLUGIN if needs_conf(disk.plugin) else None, configuration)
-    return Target(None, topology_conf.render(default).encode(), no_words, plugin, configuration)
+        return Target(text, left, no_words, NO_PLUGIN if needs_conf(disk.plugin) else None, configuration)
+    return Target(text, topology_conf.render(default).encode(), no_words, plugin, configuration)
 
 
 def of_generation(generation: Generation, disk: Disk, classic: bool = False) -> Target | None:
@@ -40,8 +47,8 @@ def of_generation(generation: Generation, disk: Disk, classic: bool = False) -> 
         no_words = dict.fromkeys((*disk.conf.partitions, DEFAULT_LINE))
         if generation.topology_conf is None:
             plugin = NO_PLUGIN if needs_conf(disk.plugin) else None
-            return Target(None, disk.topology_conf, no_words, plugin)
-        return Target(None, generation.topology_conf, no_words, generation.plugin)
+            return Target(disk.topology_yaml, disk.topology_conf, no_words, plugin)
+        return Target(disk.topology_yaml, generation.topology_conf, no_words, generation.plugin)
     if generation.topology_yaml is None:
         return None
     # A word we know nothing of stays; one of a partition that this generation left without a word goes.
