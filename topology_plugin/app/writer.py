@@ -80,7 +80,7 @@ class Writer:
             return ""
         pinged = None
         if slurm is not None:
-            answer = slurm.run("scontrol", "ping", timeout=15)
+            answer = slurm.run("scontrol", "ping", timeout=60)  # 10 s for each that is not there
             pinged = answer.out if answer.code is not None else None
         active = controllers.active(listed, pinged)
         if self.host.answers_to(active.name, active.address):
