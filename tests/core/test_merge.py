@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import replace
 from typing import Any
@@ -420,7 +421,9 @@ def test_with_several_sizes_the_order_is_a_fact_new_blocks_append_and_padding_fi
 
 def test_state_survives_its_own_json() -> None:
     decision = decide(mixed(), {"block_sizes": [18, 36]})
-    assert state_json.load_decision(state_json.dump_decision(decision)) == decision
+    positions = state_json.Positions()
+    written = json.loads(json.dumps(state_json.dump_decision(decision, positions, {})))
+    assert state_json.load_decision(written, state_json.Positions(positions.rows()), {}) == decision
 
 
 types_of = st.sampled_from(

@@ -1,8 +1,12 @@
-"""State to JSON and back. Unknown keys are ignored and missing ones take their default: readable across versions."""
+"""State to JSON and back. Unknown keys are ignored and missing ones take their default: readable across versions.
+
+Every pass writes it and the next one reads it, so of 16,384 nodes it says nothing twice: positions stand once, in a
+list, and are meant by their place in it; the instance behind a node is told with the node.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from typing import Any, TypeVar
 
@@ -17,7 +21,36 @@ T = TypeVar("T")
 Json = dict[str, Any]
 
 
+class Positions:
+    """Each position once, in the order of their numbers. Equal ones are one object again when read."""
+
+    def __init__(self, rows: Iterable[Any] = ()) -> None:
+        self._all = [Position(tuple(path), ultraserver) for path, ultraserver in rows]
+        self._numbers = {position: number for number, position in enumerate(self._all)}
+        # Hashing a position costs more than all the rest, so each object is looked up once. It is kept with its number:
+        # an identity is only one while the object lives.
+        self._seen: dict[int, tuple[Position, int]] = {}
+
+    def number(self, position: Position) -> int:
+        seen = self._seen.get(id(position))
+        if seen is None:
+            number = self._numbers.setdefault(position, len(self._all))
+            if number == len(self._all):
+                self._all.append(position)
+            seen = self._seen[id(position)] = (position, number)
+        return seen[1]
+
+    def __getitem__(self, number: int) -> Position:
+        return self._all[number]
+
+    def rows(self) -> list[Any]:
+        return [[list(position.path), position.ultraserver] for position in self._all]
+
+
 def dump(state: State) -> Json:
+    positions = Positions()
+    inventory = _dump_inventory(state.inventory, positions)
+    decision = dump_decision(state.decision, positions, state.inventory.nodes)
     return {
         "schema": SCHEMA,
         "version": state.version,
@@ -32,8 +65,9 @@ def dump(state: State) -> Json:
         "notes": list(state.notes),
         "counters": {**asdict(state.counters), "failures": dict(state.counters.failures)},
         "refused": {name: [list(r) for r in ranges] for name, ranges in state.refused.items()},
-        "inventory": _dump_inventory(state.inventory),
-        "decision": dump_decision(state.decision),
+        "positions": positions.rows(),
+        "inventory": inventory,
+        "decision": decision,
         "in_force": None if state.in_force is None else dump_configuration(state.in_force),
     }
 
@@ -45,12 +79,14 @@ def load(data: Mapping[str, Any]) -> State:
         raise InputError(Issue("state.json", f"schema {data['schema']} is from a newer version", "upgrade this one"))
     try:
         return _load(data)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise InputError(Issue("state.json", f"is damaged: {error!r}", "the next pass writes it anew")) from None
 
 
 def _load(data: Mapping[str, Any]) -> State:
     counters = _made(Counters, data.get("counters", {}))
+    positions = Positions(data.get("positions", ()))
+    inventory = _load_inventory(data["inventory"], positions)
     return State(
         cluster_arn=data.get("cluster_arn"),
         version=data.get("version", ""),
@@ -58,8 +94,8 @@ def _load(data: Mapping[str, Any]) -> State:
         generation=data.get("generation"),
         last=_made(PassResult, data.get("last", {})),
         owner=_made(Owner, data.get("owner", {})),
-        inventory=_load_inventory(data["inventory"]),
-        decision=load_decision(data["decision"]),
+        inventory=inventory,
+        decision=load_decision(data["decision"], positions, inventory.nodes),
         in_force=None if data.get("in_force") is None else load_configuration(data["in_force"]),
         refused={name: tuple((int(a), int(b)) for a, b in rs) for name, rs in data.get("refused", {}).items()},
         held=tuple(data.get("held", ())),
@@ -77,36 +113,42 @@ def _made(kind: Callable[..., T], data: Mapping[str, Any], **more: Any) -> T:
     return kind(**{**plain, **more})
 
 
-def dump_position(position: Position) -> Json:
-    return {"path": list(position.path), "ultraserver": position.ultraserver}
-
-
-def load_position(data: Mapping[str, Any]) -> Position:
-    return Position(tuple(data.get("path", ())), data.get("ultraserver"))
-
-
-def _dump_node(node: Node) -> Json:
-    return {
+def _dump_node(node: Node, positions: Positions) -> Json:
+    found: Json = {
         "instance_id": node.instance_id,
         "instance_name": node.instance_name,
         "group": node.group,
         "instance_type": node.instance_type,
-        "zone": node.zone,
-        "answers": {source: dump_position(p) for source, p in node.answers.items()},
-        "silent": dict(node.silent),
         "addresses": list(node.addresses),
-        "dynamic": node.dynamic,
+        "answers": {source: positions.number(p) for source, p in node.answers.items()},
     }
+    if node.silent:
+        found["silent"] = dict(node.silent)
+    if node.zone is not None:
+        found["zone"] = node.zone
+    if node.dynamic:
+        found["dynamic"] = True
+    return found
 
 
-def _load_node(name: str, data: Mapping[str, Any]) -> Node:
-    answers = {source: load_position(p) for source, p in data.get("answers", {}).items()}
-    return _made(Node, data, name=name, answers=answers)
+def _load_node(name: str, data: Mapping[str, Any], positions: Positions) -> Node:
+    return Node(
+        name,
+        data.get("instance_id"),
+        data.get("instance_name"),
+        data.get("group"),
+        data.get("instance_type"),
+        data.get("zone"),
+        {source: positions[number] for source, number in data.get("answers", {}).items()},
+        data.get("silent", {}),
+        tuple(data.get("addresses", ())),
+        bool(data.get("dynamic", False)),
+    )
 
 
-def _dump_inventory(inventory: Inventory) -> Json:
+def _dump_inventory(inventory: Inventory, positions: Positions) -> Json:
     return {
-        "nodes": {name: _dump_node(node) for name, node in inventory.nodes.items()},
+        "nodes": {name: _dump_node(node, positions) for name, node in inventory.nodes.items()},
         "groups": {name: _dump_group(group) for name, group in inventory.groups.items()},
         "partitions": {
             name: {"nodes": list(p.nodes), "all_nodes": p.all_nodes, "word": p.word}
@@ -117,9 +159,9 @@ def _dump_inventory(inventory: Inventory) -> Json:
     }
 
 
-def _load_inventory(data: Mapping[str, Any]) -> Inventory:
+def _load_inventory(data: Mapping[str, Any], positions: Positions) -> Inventory:
     return Inventory(
-        {name: _load_node(name, node) for name, node in data["nodes"].items()},
+        {name: _load_node(name, node, positions) for name, node in data["nodes"].items()},
         {name: _made(Group, group, name=name) for name, group in data["groups"].items()},
         {name: _made(Partition, p, name=name) for name, p in data["partitions"].items()},
         tuple(_made(Issue, issue) for issue in data.get("issues", ())),
@@ -162,69 +204,103 @@ def _load_topology(data: Mapping[str, Any]) -> Topology:
     return Topology(data["name"], body, bool(data.get("default", False)))
 
 
-def dump_memory(memory: Memory) -> Json:
+def _dump_memory(memory: Memory, positions: Positions, nodes: Mapping[str, Node]) -> Json:
+    """The instance last known behind a node is nearly always the one that this pass found: said only where it differs
+    (`identities`; null: none is remembered)."""
+    others: dict[str, list[str | None] | None] = {}
+    for name, i in memory.identities.items():
+        if name not in nodes or _behind(nodes[name]) != (
+            i.instance_id,
+            i.instance_name,
+            i.group,
+            i.instance_type,
+            i.zone,
+        ):
+            others[name] = [i.instance_id, i.instance_name, i.group, i.instance_type, i.zone]
+    others.update({n: None for n, node in nodes.items() if node.instance_id and n not in memory.identities})
     return {
         "spaces": dict(memory.spaces),
         "types": dict(memory.types),
         "block_nodes": memory.block_nodes,
         "orders": {name: list(order) for name, order in memory.orders.items()},
         "positions": {
-            instance: {space: dump_position(p) for space, p in spaces.items()}
+            instance: {space: positions.number(p) for space, p in spaces.items()}
             for instance, spaces in memory.positions.items()
         },
-        "identities": {
-            node: [i.instance_id, i.instance_name, i.group, i.instance_type, i.zone]
-            for node, i in memory.identities.items()
-        },
+        "identities": others,
         "groups": {name: _dump_group(group) for name, group in memory.groups.items()},
     }
 
 
-def load_memory(data: Mapping[str, Any]) -> Memory:
+def _behind(node: Node) -> tuple[str | None, ...]:
+    return node.instance_id, node.instance_name, node.group, node.instance_type, node.zone
+
+
+def _load_memory(data: Mapping[str, Any], positions: Positions, nodes: Mapping[str, Node]) -> Memory:
+    identities = {
+        name: Identity(node.instance_id, node.instance_name, node.group, node.instance_type, node.zone)
+        for name, node in nodes.items()
+        if node.instance_id
+    }
+    for name, other in data.get("identities", {}).items():
+        identities.pop(name, None)
+        if other is not None:
+            identities[name] = Identity(*other)
     return Memory(
         dict(data.get("spaces", {})),
         dict(data.get("types", {})),
         int(data.get("block_nodes", 0)),
         {name: tuple(order) for name, order in data.get("orders", {}).items()},
         {
-            instance: {space: load_position(p) for space, p in spaces.items()}
+            instance: {space: positions[number] for space, number in spaces.items()}
             for instance, spaces in data.get("positions", {}).items()
         },
-        {node: Identity(*identity) for node, identity in data.get("identities", {}).items()},
+        identities,
         {name: _made(Group, group, name=name) for name, group in data.get("groups", {}).items()},
     )
 
 
-def dump_decision(decision: Decision) -> Json:
+def dump_decision(decision: Decision, positions: Positions, nodes: Mapping[str, Node]) -> Json:
+    """`nodes`: of the inventory that is written beside it."""
     return {
         "configuration": dump_configuration(decision.configuration),
         "default_rule": decision.default_rule,
         "partitions": {name: asdict(p) for name, p in decision.partitions.items()},
-        "placements": {name: _dump_placement(p) for name, p in decision.placements.items()},
+        "placements": {name: _dump_placement(p, positions) for name, p in decision.placements.items()},
         "notes": list(decision.notes),
-        "memory": dump_memory(decision.memory),
+        "memory": _dump_memory(decision.memory, positions, nodes),
     }
 
 
-def _dump_placement(placement: Placement) -> Json:
+def _dump_placement(placement: Placement, positions: Positions) -> Json:
+    """`placed`: (position, source, its nodes), as many have both in common."""
+    together: dict[tuple[int, str | None], list[str]] = {}
+    for node, position in placement.placed.items():
+        together.setdefault((positions.number(position), placement.source.get(node)), []).append(node)
     return {
         "space": placement.space,
-        "placed": {node: dump_position(p) for node, p in placement.placed.items()},
-        "source": dict(placement.source),
+        "placed": [[number, source, nodes] for (number, source), nodes in together.items()],
         "unplaced": dict(placement.unplaced),
         "notes": list(placement.notes),
     }
 
 
-def load_decision(data: Mapping[str, Any]) -> Decision:
+def _load_placement(data: Mapping[str, Any], positions: Positions) -> Placement:
+    placed: dict[str, Position] = {}
+    source: dict[str, str] = {}
+    for number, told, nodes in data["placed"]:
+        placed.update(dict.fromkeys(nodes, positions[number]))
+        if told is not None:
+            source.update(dict.fromkeys(nodes, told))
+    return Placement(data.get("space"), placed, source, data.get("unplaced", {}), tuple(data.get("notes", ())))
+
+
+def load_decision(data: Mapping[str, Any], positions: Positions, nodes: Mapping[str, Node]) -> Decision:
     return Decision(
         load_configuration(data["configuration"]),
         data.get("default_rule", ""),
         {name: _made(PartitionDecision, p) for name, p in data["partitions"].items()},
-        {
-            name: _made(Placement, p, placed={n: load_position(q) for n, q in p.get("placed", {}).items()})
-            for name, p in data["placements"].items()
-        },
+        {name: _load_placement(p, positions) for name, p in data["placements"].items()},
         tuple(data.get("notes", ())),
-        load_memory(data.get("memory", {})),
+        _load_memory(data.get("memory", {}), positions, nodes),
     )
