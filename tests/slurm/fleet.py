@@ -188,6 +188,7 @@ class Fleet:
     def watching(self) -> Iterator[None]:
         """The watch service runs within the block, and ends cleanly when it is told to."""
         log = self.directory / "watch.log"
+        said = len(log.read_text()) if log.exists() else 0
         with log.open("a") as output:
             process = subprocess.Popen(
                 self.unit_command(self.controller, WATCH, "ExecStart"),
@@ -197,6 +198,10 @@ class Fleet:
                 stderr=subprocess.STDOUT,
             )
         try:
+            deadline = time.monotonic() + 60
+            while "watching" not in log.read_text()[said:]:
+                assert process.poll() is None and time.monotonic() < deadline, log.read_text()[said:]
+                time.sleep(0.05)
             yield
             assert process.poll() is None, f"watch ended: {log.read_text()}"
         finally:

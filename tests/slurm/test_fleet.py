@@ -34,9 +34,9 @@ P5 = SimulatedGroup("worker-p5", "ml.p5.48xlarge", ("train",))
 GB200 = SimulatedGroup("worker-gb200", "ml.p6e-gb200.36xlarge", ("gb200",))
 CPU = SimulatedGroup("worker-cpu", "ml.c5.9xlarge", ("cpu",))
 QUICK: dict[str, Any] = {
-    "settle_seconds": 0.5,
+    "settle_seconds": 2,
     "poll_seconds": 0.2,
-    "max_wait_seconds": 5,
+    "max_wait_seconds": 30,
     "min_reconfigure_interval": 0.5,
 }
 
@@ -141,12 +141,12 @@ def test_24_machines_from_first_boot_to_uninstall(fleet: NewFleet, tmp_path: Pat
     # A newer bundle: one switch, nothing to reconfigure.
     applied = one.generation
     newer = newer_bundle(tmp_path)
-    one.scripts(replaced.machines, bundle=newer)
-    assert {node.root for node in one.machines.values() if version(node.root).startswith("9.")} == {
-        node.root for node in one.machines.values()
-    }
+    upgraded = [replaced.controller, *rolling[:5]]
+    one.scripts(upgraded, bundle=newer)
+    assert all(version(one.machines[machine.name].root).startswith("9.") for machine in upgraded)
     with one.watching():
         one.wait_for_facts()
+        assert one.command("merge", "--dry-run").returncode == 0
     assert one.generation == applied
 
     # What breaks slurmctld between two lives is mended before it starts.
