@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 
 class Root:
-    """`--root DIR`: prefixes absolute paths; symbolic links resolve inside it, as chroot would. No DIR: the real `/`."""
+    """`--root DIR`: prefixes absolute paths; symbolic links resolve inside it, as in a chroot. No DIR: the real `/`."""
 
     def __init__(self, directory: str | os.PathLike[str] | None = None) -> None:
         self.directory = Path(directory).resolve() if directory and str(directory) != "/" else None
@@ -28,7 +29,7 @@ class Root:
                 here = here[:-1]
                 continue
             candidate = self.directory.joinpath(*here, part)
-            if candidate.is_symlink():
+            if _answers(candidate.is_symlink):
                 links += 1
                 if links > 40:
                     raise OSError(40, "too many levels of symbolic links", str(absolute))
@@ -45,3 +46,20 @@ class Root:
         if self.directory is not None and path.is_relative_to(self.directory):
             return "/" + str(path.relative_to(self.directory))
         return str(path)
+
+
+def is_file(path: Path) -> bool:
+    """False also where we may not look (root's PATH after su, a directory of 0700): Path.is_file() raises there."""
+    return _answers(path.is_file)
+
+
+def exists(path: Path) -> bool:
+    """As is_file(), for whatever is there."""
+    return _answers(path.exists)
+
+
+def _answers(question: Callable[[], bool]) -> bool:
+    try:
+        return question()
+    except OSError:
+        return False

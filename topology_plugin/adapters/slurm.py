@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from topology_plugin.adapters.root import is_file
 from topology_plugin.core import scontrol_text
 
 
@@ -98,7 +99,7 @@ class SlurmCommands:
                 text=True,
                 errors="replace",
                 env=self.environment,
-                start_new_session=True,  # Ctrl-C is for us, who then finish or undo; it must not break off a reconfigure
+                start_new_session=True,  # Ctrl-C is for us, who finish or undo; it must not break off a reconfigure
             )
         except OSError as error:
             return Answer(None, "", f"{program} cannot be started: {error.strerror or error}")
@@ -195,4 +196,4 @@ class SlurmCommands:
 def words_of(environment: Mapping[str, str], programs: Sequence[str]) -> list[str]:
     """Which of `programs` are not found on PATH of `environment`."""
     path = environment.get("PATH", os.defpath).split(os.pathsep)
-    return [p for p in programs if not any((Path(d) / p).is_file() for d in path)]
+    return [p for p in programs if not any(is_file(Path(d) / p) for d in path)]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from topology_plugin.adapters.root import exists, is_file
 from topology_plugin.app.wiring import Wiring
 from topology_plugin.core.diff import Diff, Fact, between
 from topology_plugin.core.generation import Generation
@@ -72,9 +73,9 @@ def is_controller(wiring: Wiring) -> bool:
 
     True where both inputs are on disk, and this machine keeps a state directory or nobody left a state.json.
     """
-    if not (wiring.slurm_conf.is_file() and wiring.resource_config.is_file()):
+    if not (is_file(wiring.slurm_conf) and is_file(wiring.resource_config)):
         return False
-    return wiring.state_dir.exists() or not any(path.is_file() for path in state_files(wiring))
+    return exists(wiring.state_dir) or not any(is_file(path) for path in state_files(wiring))
 
 
 def cluster_arn(wiring: Wiring) -> str | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from topology_plugin.adapters.clock import Clock, SystemClock
-from topology_plugin.adapters.root import Root
+from topology_plugin.adapters.root import Root, exists, is_file
 from topology_plugin.core.issues import InputError, Issue
 from topology_plugin.core.settings import Settings, from_environment, layered
 
@@ -94,10 +94,10 @@ class Wiring:
         if self.settings.slurm_bin is not None:
             return self.placed("slurm_bin", DEFAULT_SLURM_BIN)
         for directory in self.environment.get("PATH", "").split(os.pathsep):
-            if directory and (Path(directory) / "scontrol").is_file():
+            if directory and is_file(Path(directory) / "scontrol"):
                 return Path(directory)
         fallback = self.root.path(DEFAULT_SLURM_BIN)
-        return fallback if (fallback / "scontrol").is_file() else None
+        return fallback if is_file(fallback / "scontrol") else None
 
     @cached_property
     def slurm(self) -> Slurm:
@@ -106,7 +106,7 @@ class Wiring:
         from topology_plugin.adapters.slurm import SlurmCommands
 
         # Configless nodes have no slurm.conf on disk: Slurm's commands then find the controller by themselves.
-        conf = self.slurm_conf if self.slurm_conf.exists() or self.settings.explicit("slurm_conf") else None
+        conf = self.slurm_conf if exists(self.slurm_conf) or self.settings.explicit("slurm_conf") else None
         return SlurmCommands(self.slurm_bin or self.root.path(DEFAULT_SLURM_BIN), conf, self.environment)
 
     @cached_property
