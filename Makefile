@@ -6,7 +6,7 @@ STAMP := $(VENV)/.ready
 # Tests in parallel: one process a core, at least two (most of a Slurm test is waiting).
 JOBS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); [ $$n -lt 3 ] && echo 3 || echo $$n)
 
-.PHONY: demo pictures bundle test lint slurm slurm-24 clean
+.PHONY: demo pictures bundle test lint slurm slurm-24 bench clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -53,6 +53,9 @@ soak: $(STAMP) ## random lives on a real slurmctld for longer (SOAK_SEQUENCES, S
 
 bench-placement: $(STAMP) ## where jobs land under flat, tree and block sizes: a trace on real slurmctlds (10 minutes)
 	@$(RUN) -m benchmarks.placement $(BENCH)
+
+bench: $(STAMP) ## what everything costs at 16,384 nodes, against its bound (BENCH="--nodes 4096" for less)
+	$(RUN) -m benchmarks.bench $(BENCH)
 
 clean: ## what was built here
 	rm -rf build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
