@@ -37,7 +37,8 @@ LOCK_SECONDS = 60.0
 # -I -S: neither PYTHON* variables nor anything installed on the node can change what runs.
 COMMAND = """\
 #!{python} -IS
-import os, sys
+import gc, os, sys
+gc.set_threshold(100_000)  # imports make thousands of objects and no garbage
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))), "lib"))
 {main}
 sys.exit(main())
