@@ -19,8 +19,6 @@ from topology_plugin.adapters.registry import RegistryDirectory
 from topology_plugin.core import records, resource_config, topology_yaml
 from topology_plugin.core.decision import Memory
 from topology_plugin.core.matching import ApiAnswers, SlurmNode, Sources, take_stock
-from topology_plugin.core.merge import merge
-from topology_plugin.core.settings import Settings
 from topology_plugin.jobs.simulated_cluster import CLUSTER_ARN
 
 SMALL, LARGE = 256, 1024
