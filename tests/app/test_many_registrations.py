@@ -63,7 +63,7 @@ def registers(
         for machine in machines:
             done = Registrar(
                 documents,
-                Nobody(),  # type: ignore[arg-type]
+                Nobody(),
                 lambda: (_ for _ in ()).throw(AssertionError("IMDS is not asked")),
                 lambda arn: RegistryDirectory(registry, files, clock),
                 clock,

@@ -16,7 +16,7 @@ import pytest
 from tests.app.stage import P5, Stage, labelled, small, unlabelled
 from topology_plugin.adapters.slurm import Answer
 from topology_plugin.app.watch import DRIFT_SECONDS, Ground, Passes
-from topology_plugin.jobs.simulated_cluster import cluster, in_tree
+from topology_plugin.jobs.simulated_cluster import SimulatedGroup, cluster, in_tree, without_network_data
 
 REFUSED = Answer(1, "", "slurm_reconfigure error: Unspecified error")
 
@@ -375,6 +375,21 @@ def test_a_hold_is_heeded_and_its_end_is_noticed_at_once(stage: Stage) -> None:
     hold.unlink()
     stage.go(60)
     assert stage.leaf_of(joiner) == "nn-la2"
+
+
+def test_a_hold_keeps_the_words_that_the_agent_takes_out(tmp_path: Path) -> None:
+    """Else a scale-up during a hold would leave every partition flat, as the default is where there are CPU nodes."""
+    cpus = without_network_data("worker-cpu", "ml.c5.9xlarge", 2)
+    groups = (P5, SimulatedGroup("worker-cpu", "ml.c5.9xlarge", ("cpu",)))
+    p5 = in_tree("worker-p5", "ml.p5.48xlarge", 17)
+    stage = Stage(tmp_path, cluster(*groups).with_machines([*p5[:16], *cpus]))
+    stage.go(200)
+    (stage.room.registry / "hold.json").write_text(json.dumps({"reason": "maintenance"}))
+    stage.agent(cluster(*groups).with_machines([*p5, *cpus]))
+    stage.go(200)
+    assert stage.loaded().words["train"] == "tree"
+    assert stage.leaf_of(p5[16].name) == f"unplaced-{p5[16].name}"
+    assert stage.leaf_of(p5[0].name) == "nn-la0"
 
 
 @pytest.mark.parametrize("mode", ["observe", "off"])

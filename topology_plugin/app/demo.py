@@ -75,7 +75,8 @@ class Demo:
             "worker-p5", "ml.p5.48xlarge", PER_LEAF, per_leaf=PER_LEAF, first=self._next_leaf() * PER_LEAF + 1
         )
         self.cluster = self.cluster.with_machines(more)
-        yield self._step("A leaf more", f"{len(more)} p5 nodes join on a leaf that nobody knew.")
+        rewrites = "HyperPod's agent rewrites slurm.conf, here and below, which takes our words out: they come back."
+        yield self._step("A leaf more", f"{len(more)} p5 nodes join on a leaf that nobody knew. {rewrites}")
         gone = [m.name for m in self.cluster.members("worker-p5")[1 : 1 + 3]]
         self.cluster = self.cluster.without(gone)
         yield self._step("Three nodes fewer", f"{', '.join(gone)} are scaled away.")

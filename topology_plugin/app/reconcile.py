@@ -150,12 +150,14 @@ class Reconciler:
             raise InputError(observation.documents.issues)
         slurm = self._support(disk)
         decision = merge(observation.inventory, self.wiring.settings, observation.memory, classic=doors.classic)
-        hold = doors.generations.note(HOLD) is not None
+        held_by = doors.generations.note(HOLD)
+        hold = held_by is not None
         in_force = self._in_force(disk, current, wish)
         notes = [*slurm.notes, *observation.notes]
         if hold:
             decision = self._held(decision, disk, in_force, observation)
-            notes.append("on hold: joiners are added as unplaced, nothing else changes (end it with resume)")
+            reason = f" ({held_by['reason']})" if held_by and held_by.get("reason") else ""
+            notes.append(f"on hold{reason}: joiners are added as unplaced, nothing else changes (end it with resume)")
         owner = ownership.owner(self.wiring, doors, disk, observation.documents.agent, adopt=wish.adopt)
         other = self._other_writer(turn, disk, wish)
         owner = Owner("another controller", other, writes=False) if other else owner
@@ -252,7 +254,10 @@ class Reconciler:
     def _held(
         self, decision: Decision, disk: Disk, in_force: Configuration | None, observation: Observation
     ) -> Decision:
-        kept = disk.configuration() or in_force
+        """What was put in force last stays, also where the agent took our words or file away meanwhile."""
+        current = self.doors.generations.current()
+        last = target.of_generation(current, disk, self.doors.classic) if current is not None else None
+        kept = (last.configuration if last else None) or disk.configuration() or in_force
         if kept is None:
             return decision
         most = self.wiring.settings.max_unplaced_leaves

@@ -105,9 +105,9 @@ def _show(stage: Demo) -> None:
 
 def _tell_jobs(stories: list[JobStory]) -> None:
     click.secho("\nThe same jobs, each in the idle cluster", bold=True)
-    click.echo(f"  {'job':34}  {'with topology':32}  {'flat':32}")
+    click.echo(f"  {'job':34}  {'with topology':38}  flat")
     for story in stories:
-        click.echo(f"  {story.title:34}  {_placed(story.ours):32}  {_placed(story.flat):32}")
+        click.echo(f"  {story.title:34}  {_placed(story.ours):38}  {_placed(story.flat)}")
 
 
 def _placed(placed: Placed | None) -> str:
