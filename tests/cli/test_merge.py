@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests import cases
 
 
@@ -92,3 +94,34 @@ def test_many_notes_are_cut_and_verbose_says_all(tmp_path: Path) -> None:
     short, full = merge(tmp_path, "--dry-run").stderr, merge(tmp_path, "--dry-run", "-v").stderr
     assert "more notes: -v says them" in short and len(short.splitlines()) < 15
     assert full.count("no node of slurm.conf has its address") == 30
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before the command", "after it"])
+def test_a_root_given_by_flag_wins_over_the_variable(tmp_path: Path, before: bool) -> None:
+    cluster(tmp_path / "flag")
+    cluster(tmp_path / "variable")
+    root = ["--root", str(tmp_path / "flag")]
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "topology_plugin",
+            *(root if before else ()),
+            "merge",
+            "--offline",
+            *(() if before else root),
+        ],
+        env={
+            "PATH": f"{tmp_path}/flag/bin:/usr/bin:/bin",
+            "HYPERPOD_TOPOLOGY_ROOT": str(tmp_path / "variable"),
+            "HYPERPOD_TOPOLOGY_SOURCES": "resource-config,records",
+            "AWS_EC2_METADATA_DISABLED": "true",
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "flag/opt/slurm/etc/topology.yaml").exists()
+    assert not (tmp_path / "variable/opt/slurm/etc/topology.yaml").exists()

@@ -86,7 +86,10 @@ def _remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> Non
         return
     flags: dict[str, Any] = ctx.find_root().meta.setdefault(FLAGS, {})
     if parameter.name != "set":
-        flags[str(parameter.name)] = value
+        # The variable is seen twice, for the group and for its command: it never replaces a flag before the command.
+        from_variable = ctx.get_parameter_source(str(parameter.name)) is click.core.ParameterSource.ENVIRONMENT
+        if not (from_variable and parameter.name in flags):
+            flags[str(parameter.name)] = value
         return
     for pair in value:
         name, separator, text = pair.partition("=")
@@ -207,9 +210,3 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(EXIT_FAILED)
     except KeyboardInterrupt:
         sys.exit(130)
-    except OSError as error:
-        # What a machine can do to us where nobody expected it, such as a directory that only root may look into.
-        where = f"{error.filename}: " if error.filename else ""
-        remedy = " (run it as root)" if isinstance(error, PermissionError) else ""
-        click.echo(f"hyperpod-topology: {where}{error.strerror or error}{remedy}", err=True)
-        sys.exit(EXIT_FAILED)
