@@ -333,9 +333,7 @@ class Wiring:
             "cluster_agent": self.cluster_agent,
             SETTINGS: self.root.path(SETTINGS_FILE),
         }
-        signs = Signs(
-            lambda: {**reconciler.slurm_files(), **reconciler.notes(), **places}, reconciler.shared_directory
-        )
+        signs = Signs(lambda: {**reconciler.slurm_files(), **reconciler.notes(), **places}, reconciler.shared_directory)
         return Ground(reconciler, signs, self.settings)
 
     def watcher(self, say: Callable[[str], None], again: Callable[[], Wiring] | None = None) -> Watch:
