@@ -16,7 +16,7 @@ from topology_plugin.core.instance_types import capability
 from topology_plugin.core.inventory import Inventory
 from topology_plugin.core.issues import InputError, Issue
 from topology_plugin.core.matching import ApiAnswers, ApiGroup, Sources
-from topology_plugin.core.provisioning import ProvisioningParameters
+from topology_plugin.core.provisioning import ProvisioningParameters, unknown_groups
 from topology_plugin.core.records import Record
 from topology_plugin.core.resource_config import ResourceConfig
 from topology_plugin.core.settings import Settings
@@ -68,6 +68,18 @@ class Observation:
     def blind(self) -> bool:
         """Neither an instance list nor a record: nothing is known of any node."""
         return self.documents.config is None and not self.documents.records
+
+
+def must_be_whole(conf: SlurmConf, knew_nodes: bool) -> None:
+    """Raises InputError for a slurm.conf that is cut off: an empty or unreadable config is no data, not "no nodes"
+    (a node leaves when slurm.conf no longer lists it, and only then). `knew_nodes`: there were some before."""
+    where = conf.files[0].path
+    remedy = "nothing was changed; put it back (HyperPod's agent writes it anew), then merge again"
+    if not conf.complete:
+        unread = [issue for issue in conf.issues if "Include" in issue.what]
+        raise InputError([*unread, Issue(where, "an Include cannot be read, so nodes may be missing", remedy)])
+    if knew_nodes and not conf.nodes and not conf.partitions:
+        raise InputError(Issue(where, "lists neither nodes nor partitions any more", remedy))
 
 
 @dataclass
@@ -133,6 +145,10 @@ class Observer:
         parameters: ProvisioningParameters | None = self._document(
             "provisioning", self.places.provisioning_parameters, self.documents.provisioning, issues
         )
+        if config is not None and parameters is not None:
+            issues.extend(unknown_groups(parameters, [group.name for group in config.groups]))
+        if parameters is not None:
+            issues.extend(parameters.issues)
         agent: ClusterAgent | None = self._document(
             "agent", self.places.cluster_agent, self.documents.cluster_agent, issues
         )

@@ -15,7 +15,7 @@ from topology_plugin.adapters.generations import HOLD, OWNERSHIP
 from topology_plugin.app import ownership, watched_files
 from topology_plugin.app.apply import Applied, ApplyFailed, Doors, execute, settle_jobs
 from topology_plugin.app.loaded import Loaded, differences
-from topology_plugin.app.observation import Observation, Observer
+from topology_plugin.app.observation import Observation, Observer, must_be_whole
 from topology_plugin.app.recording import Recorder, back_off
 from topology_plugin.app.watched_files import Left
 from topology_plugin.app.writer import Writer
@@ -145,6 +145,7 @@ class Reconciler:
         loaded = None if wish.offline else doors.slurm.nodes()
         memory = former.decision.memory if former else memory_of(current)
         arn = former.cluster_arn if former else None
+        must_be_whole(disk.conf, bool(memory.identities) or bool(loaded))
         observation = self.observer.look(disk.conf, loaded, memory, ask=wish.ask and not wish.offline, known_arn=arn)
         if observation.blind and not memory.identities:
             raise InputError(observation.documents.issues)
@@ -173,6 +174,8 @@ class Reconciler:
         plan = self._plan(disk, wanted, generation, in_force, wish)
         if not owner.writes:
             notes.append(owner.reason)
+        if loaded is None and not wish.offline:
+            notes.append("slurmctld gives no answer: taken as in force is what the last generation put there")
         jobs = () if wish.offline or not plan else Live.parse((), doors.slurm.jobs()).jobs
         diff = compare(state, jobs)
         return Thought(disk, observation, state, wanted, plan, generation, diff, tuple(notes), bool(other))
