@@ -54,7 +54,7 @@ class FakeSlurmctld:
         self.lies: Callable[[str], str] | None = None
         self.jobs_text = ""
         self.job_rows: list[dict[str, Any]] = []  # of `squeue --json`
-        self.pinged = ""  # what `scontrol ping` says
+        self.pinged = "Slurmctld(primary) at here is UP\n"  # what `scontrol ping` says
         self.released: list[str] = []
         self.log: list[str] = []
         if start:
@@ -106,8 +106,6 @@ class FakeSlurmctld:
     def run(self, program: str, *arguments: str, timeout: float = 30, stdin: str | None = None) -> Answer:
         if not self.up:
             return Answer(1, "", "Unable to contact slurm controller (connect failure)")
-        if program == "scontrol" and arguments[0] == "ping":
-            return Answer(0, "Slurmctld(primary) at here is UP", "")
         if program == "squeue":
             return Answer(0, self.jobs_text, "")
         if program == "scontrol" and arguments[0] == "release":

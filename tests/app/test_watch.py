@@ -283,7 +283,8 @@ def test_an_unreachable_slurmctld_changes_nothing_and_is_found_when_it_is_back(t
     assert not stage.yaml.exists()
     assert stage.state()["last"]["code"] == "no-answer"
     assert [sentence for sentence in stage.said if "does not answer" in sentence] == [
-        "the pass failed, the former state is kept: slurmctld does not answer, nothing was changed"
+        "the pass failed, the former state is kept: slurmctld does not answer, nothing was changed: "
+        "Unable to contact slurm controller (connect failure)"
     ], "said once, though tried every minute"
     stage.ctld.up = True
     stage.go(70)

@@ -52,7 +52,8 @@ class Owner:
 
 @dataclass(frozen=True)
 class State:
-    """Everything a pass knows, in plain data. `in_force` None: slurmctld could not be asked and nothing was ever applied.
+    """Everything a pass knows, in plain data. `in_force` None: slurmctld could not be asked and nothing was ever
+    applied.
 
     `refused`: topology → job sizes that it can't run although flat could, as ascending inclusive ranges.
     `held`: ids of pending jobs that an apply of ours got held by Slurm. `hold`: passes only add joiners as unplaced.

@@ -176,14 +176,15 @@ def _segmented(wish: Wish, network: Network, body: Blocks) -> Plan:
 
 
 def _slurm_keeps_it_together(level: Level, wish: Wish, network: Network, topology: Topology | None) -> bool:
-    """A job never takes more blocks than full ones would need (facts: Blocks), so up to the base size it takes one."""
+    """A job never takes more blocks than full ones would need (docs/safety-rules.md), so up to the base size it takes
+    one."""
     if level.layer is not None or level.leaf or topology is None or not isinstance(topology.body, Blocks):
         return False
     if wish.segment or wish.named or wish.most > topology.body.sizes[0]:
         return False
     ours = set(network.nodes)
     if not ours <= set(topology.body.nodes()):
-        return False  # on nodes in no block Slurm runs jobs without any block constraint (facts: topology.yaml)
+        return False  # on nodes in no block Slurm runs jobs without any block constraint (run)
     return all(
         len({network.block(node) for node in block.nodes if node in ours}) <= 1 for block in topology.body.blocks
     )
