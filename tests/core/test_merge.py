@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 from dataclasses import replace
@@ -22,6 +23,7 @@ from topology_plugin.core.settings import Settings, layered
 from topology_plugin.core.topology import Blocks, Tree
 from topology_plugin.jobs.simulated_cluster import (
     CLUSTER_ARN,
+    Machine,
     SimulatedCluster,
     SimulatedGroup,
     answers,
@@ -464,12 +466,68 @@ random_settings = st.fixed_dictionaries(
 )  # fmt: skip
 
 
+def told_as(label: Position, form: str) -> Any:
+    """InstanceLabel in one of the forms it has been seen in."""
+    pairs = {f"network-node-layer-{i}": node for i, node in enumerate(label.path, 1)}
+    if label.ultraserver:
+        pairs["ultraserver-id"] = label.ultraserver
+    if form == "prefixed":
+        return {f"topology.k8s.aws/{key}": value for key, value in reversed(pairs.items())}
+    if form in ("Key", "Name"):
+        return [{form: key, "Value": value} for key, value in pairs.items()]
+    return pairs
+
+
+@st.composite
+def mixed_inputs(draw: st.DrawFn) -> tuple[SimulatedCluster, dict[str, Any]]:
+    """A cluster, and who knows what of it: each place by any of the sources, in any form of label, or by nobody."""
+    simulated = draw(random_clusters())
+    config = simulated.resource_config()
+    entries = {entry["InstanceId"]: entry for group in config["InstanceGroups"] for entry in group["Instances"]}
+    registered: dict[str, records.Record] = {}
+    told: dict[str, dict[str, Position]] = {"ec2": {}, "sagemaker": {}}
+    for one in simulated.machines:
+        if one.label is None:
+            continue
+        who = draw(st.sets(st.sampled_from(["resource-config", "records", "ec2", "sagemaker"])))
+        form = draw(st.sampled_from(["map", "prefixed", "Key", "Name"]))
+        entries[one.instance_id]["InstanceLabel"] = told_as(one.label, form) if "resource-config" in who else "null"
+        if "records" in who:
+            registered[one.instance_id] = record_of(one)
+        if "ec2" in who:
+            server = one.label.ultraserver and f"cb-{one.label.ultraserver}"
+            told["ec2"][one.instance_id] = Position(tuple(f"ec2-{n}" for n in one.label.path), server)
+        if "sagemaker" in who and one.label.ultraserver:
+            told["sagemaker"][one.instance_id] = Position((), f"sm-{one.label.ultraserver}")
+    api = {source: ApiAnswers(positions=positions) for source, positions in told.items() if positions}
+    return simulated, {"config": config, "records": registered, "api": api}
+
+
+def record_of(one: Machine) -> records.Record:
+    answers = {"resource-config": one.label} if one.label else {}
+    name = f"{one.group}-{one.number}"
+    return records.Record(
+        CLUSTER_ARN,
+        one.instance_id,
+        name,
+        one.address,
+        one.agent_address,
+        one.group,
+        one.instance_type,
+        None,
+        None,
+        answers,
+        {},
+    )
+
+
 @settings(deadline=None)
-@given(random_clusters(), random_settings)
+@given(mixed_inputs(), random_settings)
 def test_every_node_of_a_partition_is_in_its_topology_exactly_once(
-    simulated: SimulatedCluster, setting: dict[str, Any]
+    given_inputs: tuple[SimulatedCluster, dict[str, Any]], setting: dict[str, Any]
 ) -> None:
-    inventory, memory = inventory_of(simulated)
+    simulated, inputs = given_inputs
+    inventory, memory = inventory_of(simulated, **inputs)
     decision = merge(inventory, layered([("test", setting)]), memory)
     configuration = decision.configuration
     assert configuration.topologies[0].default
@@ -492,18 +550,21 @@ def test_every_node_of_a_partition_is_in_its_topology_exactly_once(
 
 
 @settings(deadline=None)
-@given(random_clusters(), random_settings, st.randoms(use_true_random=False))
+@given(mixed_inputs(), random_settings, st.randoms(use_true_random=False))
 def test_same_facts_same_bytes_whatever_the_order(
-    simulated: SimulatedCluster, setting: dict[str, Any], rng: random.Random
+    given_inputs: tuple[SimulatedCluster, dict[str, Any]], setting: dict[str, Any], rng: random.Random
 ) -> None:
+    simulated, inputs = given_inputs
     chosen = layered([("test", setting)])
-    config = simulated.resource_config()
+    config = copy.deepcopy(inputs["config"])
     for group in config["InstanceGroups"]:
         rng.shuffle(group["Instances"])
     rng.shuffle(config["InstanceGroups"])
-    plain, shuffled = (merge(*_with(inventory_of(simulated, config=c), chosen)) for c in ("own", config))
+    others = dict(reversed(inputs["records"].items()))
+    orders = (inputs, {**inputs, "config": config, "records": others})
+    plain, shuffled = (merge(*_with(inventory_of(simulated, **order), chosen)) for order in orders)
     assert topology_yaml.render(plain.configuration) == topology_yaml.render(shuffled.configuration)
-    again = merge(*_with(inventory_of(simulated, memory=plain.memory), chosen))
+    again = merge(*_with(inventory_of(simulated, **inputs, memory=plain.memory), chosen))
     assert again.configuration == plain.configuration, "a second pass over the same facts changes nothing"
 
 
@@ -512,11 +573,24 @@ def _with(stock: tuple[Any, Memory], chosen: Settings) -> tuple[Any, Settings, M
 
 
 @settings(deadline=None)
-@given(random_clusters(), random_settings)
-def test_an_unplaced_node_shares_its_leaf_or_block_with_nobody(
-    simulated: SimulatedCluster, setting: dict[str, Any]
+@given(mixed_inputs(), random_settings)
+def test_an_unplaced_node_shares_its_leaf_or_block_with_nobody_and_ids_of_two_sources_are_never_mixed(
+    given_inputs: tuple[SimulatedCluster, dict[str, Any]], setting: dict[str, Any]
 ) -> None:
-    decision = decide(simulated, {**setting, "max_unplaced_leaves": 64})
+    simulated, inputs = given_inputs
+    decision = decide(simulated, {**setting, "max_unplaced_leaves": 64}, **inputs)
+    for placement in decision.placements.values():
+        assert len({p.path[0][:4] == "ec2-" for p in placement.placed.values() if p.path}) <= 1
+        assert (
+            len(
+                {
+                    (p.ultraserver or "")[:3]
+                    for p in placement.placed.values()
+                    if str(p.ultraserver)[:3] in ("cb-", "sm-")
+                }
+            )
+            <= 1
+        )
     for topology in decision.configuration.topologies:
         unplaced = set(decision.placements[topology.name].unplaced) if topology.name in decision.placements else set()
         for unit in topology.body.switches if isinstance(topology.body, Tree) else getattr(topology.body, "blocks", ()):
