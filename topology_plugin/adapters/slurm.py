@@ -35,7 +35,8 @@ class Answer:
     @property
     def words(self) -> str:
         """Slurm's own words, for messages."""
-        return " ".join((self.error or self.out).split())
+        lines = (line for line in (self.error or self.out).splitlines() if not line.startswith("**"))  # ping's banner
+        return " ".join(" ".join(lines).split())
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,7 @@ class SlurmCommands:
         return answer.ok and " is UP" in answer.out
 
     def reconfigure(self, timeout: float = 60) -> Answer:
-        """rc 0 is not proof and a timeout is not failure (facts: crashes and traps 6): always read back."""
+        """rc 0 is not proof and a timeout is not failure (run): always read back."""
         return self.run("scontrol", "reconfigure", timeout=timeout)
 
     def topoconf(self) -> str | None:

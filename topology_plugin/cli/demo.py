@@ -27,6 +27,7 @@ def demo(door: Door, nodes: int, keep: bool) -> int:
     """A simulated cluster's life on a real slurmctld: boot, growth, loss, replacement, a late label, jobs.
 
     \b
+    Before each step HyperPod's agent is played: it rewrites slurm.conf and loses our words, which each pass puts back.
     p5 nodes in leaves of 8, two p6e-gb200 UltraServers, CPU nodes, a login node and the controller, each with a root
     directory of its own; every node registers through the real hook as a process. Slurm comes from --slurm-bin or PATH;
     without one nothing is applied, and the demo says so. Nothing outside the directory is touched.
@@ -73,7 +74,8 @@ def _tell(step: Step) -> None:
     click.secho(f"\n{step.title}", bold=True)
     click.echo(f"  {step.sentence}")
     if step.registered:
-        click.echo(f"  {step.registered} hooks as processes of their own in {step.hooks_seconds:.1f} s")
+        hooks = "1 hook" if step.registered == 1 else f"{step.registered} hooks"
+        click.echo(f"  {hooks}, each a process of its own, in {step.hooks_seconds:.1f} s")
     state = step.outcome.state
     result = state.last.result
     done = f"generation {state.generation}" if result == "applied" else result
@@ -105,9 +107,10 @@ def _show(stage: Demo) -> None:
 
 def _tell_jobs(stories: list[JobStory]) -> None:
     click.secho("\nThe same jobs, each in the idle cluster", bold=True)
-    click.echo(f"  {'job':34}  {'with topology':38}  flat")
-    for story in stories:
-        click.echo(f"  {story.title:34}  {_placed(story.ours):38}  {_placed(story.flat)}")
+    rows = [("job", "with topology", "flat"), *((s.title, _placed(s.ours), _placed(s.flat)) for s in stories)]
+    first, second = (max(len(row[column]) for row in rows) for column in (0, 1))
+    for job, ours, flat in rows:
+        click.echo(f"  {job:{first}}  {ours:{second}}  {flat}")
 
 
 def _placed(placed: Placed | None) -> str:

@@ -34,6 +34,8 @@ def diff(door: Door, form: str, given: str | None) -> int:
         say(warning)
     if door.verbose or not seen.fresh:
         say(f"compared from {seen.origin}")
+    if given is None and live is None and seen.fresh:
+        say("Slurm gives no answer: taken as in force is what the last generation put there")
     if given is None and (live is None or not live.jobs_known):
         say("squeue gives no answer, so jobs that are concerned cannot be listed")
     facts = {} if given is not None else facts_in_force(wiring, seen.state)

@@ -88,7 +88,7 @@ def _guard(door: Door) -> None:
     done = mend(live, generations, wiring.check, classic, wiring.settings.mode)
     if done.outcome == "startable":
         if door.verbose:
-            say("what is on disk is startable")
+            say("no rule for topologies that keeps slurmctld from starting is broken on disk")
         return
     for issue in done.issues:
         say(str(issue))

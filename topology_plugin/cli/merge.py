@@ -46,7 +46,7 @@ def merge(door: Door, dry_run: bool, offline: bool, adopt: bool) -> int:
         say(f"and {len(notes) - len(shown)} more notes: -v says them")
     if dry_run:
         if not state.owner.writes or not outcome.plan:
-            click.echo("nothing to do")
+            click.echo("nothing to do" if state.owner.writes else "observing, nothing would be written")
             return 0
         click.echo("\n".join(sentences(outcome.plan)))
         return EXIT_PENDING
@@ -65,6 +65,6 @@ def _told(result: str, outcome: object) -> str:
         return "nothing to do: what is in force is what is wanted"
     if result == "pending":
         return state.last.error
-    names = ", ".join(f"{t.name} ({t.kind})" for t in state.desired.topologies)
+    names = ", ".join(t.name if t.name == t.kind else f"{t.name} ({t.kind})" for t in state.desired.topologies)
     how = "in force and read back" if outcome.applied and outcome.applied.reconfigured else "written"
     return f"{how}: {names}, generation {state.generation}"

@@ -48,6 +48,8 @@ def show(door: Door, partition: str | None, form: str, desired: bool, given: str
         say(warning)
     if door.verbose or seen.warnings:
         say(f"shown from {seen.origin}")
+    if given is None and live is None and seen.fresh:
+        say("Slurm gives no answer: taken as in force is what the last generation put there")
     scene = arrange(seen.state, live, desired=desired, partition=partition)
     if form == "json":
         from topology_plugin.views.document import document

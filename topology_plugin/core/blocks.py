@@ -12,7 +12,7 @@ from topology_plugin.core.position import Position
 from topology_plugin.core.settings import BlockSizes
 from topology_plugin.core.topology import Block, Blocks
 
-# UltraServers of p6e-gb200: u-p6e-gb200x72 has 18 instances, u-p6e-gb200x36 has 9 (facts: Instance types).
+# UltraServers of p6e-gb200: u-p6e-gb200x72 has 18 instances, u-p6e-gb200x36 has 9 (AWS's documentation).
 FULL, HALF = 18, 9
 
 
@@ -44,7 +44,7 @@ def stack(
 
     Sorted by network path, then id. Larger levels form from neighbours in this order, so with several `sizes` the
     former order stays, new blocks append, and empty blocks pad to a multiple of the largest level: without that, large
-    jobs never run (facts: Blocks).
+    jobs never run (run; rule `blocks-unpadded`).
     """
     members: dict[str, list[str]] = defaultdict(list)
     for node, position in positions.items():

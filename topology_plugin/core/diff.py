@@ -248,7 +248,7 @@ def _rest(before: Configuration, after: Configuration, told: set[str]) -> Iterat
     if not before.topologies:
         return
     if before.default.name != after.default.name:
-        yield f"the cluster default becomes {after.default.name}, it is {before.default.name}"
+        yield f"the cluster default: {before.default.name} → {after.default.name}"
     for topology in before.topologies:
         if after.topology(topology.name) is None:
             yield f"topology {topology.name} ({topology.kind}) is no longer defined"

@@ -155,7 +155,7 @@ def _why_space(state: State, topology: str, kind: Kind, space: str) -> str:
         )
         counts.update(found)
     rivals = [f"{other}: {count}" for other, count in counts.most_common() if other != space]
-    told = f"{space} places {counts[space]} of {len(members)} nodes"
+    told = f"{space} {'place' if space == 'labels' else 'places'} {counts[space]} of {len(members)} nodes"
     return f"{told}, the most ({', '.join(rivals)})" if rivals else f"{told}; nobody else places any"
 
 

@@ -1,6 +1,6 @@
 """Which constraint of the topology holds a pending job, and what would let it run.
 
-Slurm's rules restated (facts: Blocks, Trees; run). What is not the topology's doing is said to be Slurm's own reason.
+Slurm's rules restated (docs/safety-rules.md; run). What is not the topology's doing is said to be Slurm's own reason.
 """
 
 from __future__ import annotations

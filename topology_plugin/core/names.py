@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 
-# Scalars that Slurm's YAML reader converts even when quoted, up to 25.11 (facts: Names).
+# Scalars that Slurm's YAML reader converts even when quoted, up to 25.11 (src; rule `name-converted`).
 _CONVERTED = frozenset(["nan", "inf", "null", "true", "false", "yes", "no", "on", "off", "y", "n", "t", "f", "default"])
 _SAFE = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _LONG_TAIL = re.compile(r"[0-9]{16,}$")

@@ -51,7 +51,7 @@ def grow(
 
     `zones`: node → availability zone id, where known. `separate_fabrics`: True separates whatever lies under different
     top network nodes, "auto" only what lies in different known zones, False nothing. Every leaf under one root has the
-    same depth: slurmctld can be crashed by any user otherwise (facts: crashes and traps 2).
+    same depth: slurmctld can be crashed by any user otherwise (run; rule `depth-uneven`).
     """
     if not paths:
         raise ValueError("a tree needs at least one placed node")

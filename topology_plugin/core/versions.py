@@ -1,4 +1,4 @@
-"""Which versions of Slurm this works with, and what to say of each (facts: Versions)."""
+"""Which versions of Slurm this works with, and what to say of each (docs/safety-rules.md, versions)."""
 
 from __future__ import annotations
 
