@@ -1,6 +1,6 @@
 """Placement of jobs on a real slurmctld: 256 p5 under flat and ours, 72 GB200 nodes under blocks of 18, 17, 16 and 9.
 
-    python -m benchmarks.placement [--quick] [--json FILE]      (make bench-placement)
+    python -m benchmarks.placement [--quick] [--only p5|gb200] [--json FILE]      (make bench-placement)
 
 Sizes and run times as published (topology_plugin/jobs/traces.py); names shuffled; every figure is what slurmctld did.
 All policies of a cluster play one trace with the same lost nodes, side by side, each on a slurmctld of its own.
@@ -64,6 +64,7 @@ def played(
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--quick", action="store_true", help="A fifth of the jobs: a minute, for a look.")
+    parser.add_argument("--only", choices=("p5", "gb200"), help="Only this cluster.")
     parser.add_argument("--json", metavar="FILE", help="Write all outcomes.")
     options = parser.parse_args()
     programs = slurm_bin()
@@ -71,13 +72,14 @@ def main() -> int:
     share = 5 if options.quick else 1
     results: dict[str, list[Outcome]] = {}
     try:
-        for mix, count in (("kalos", 300), ("helios", 200)):
+        for mix, count in (("kalos", 300), ("helios", 200)) if options.only != "gb200" else ():
             trace = synthetic(Mix.published(mix, 64), count // share, 256, 0.9, SEED)
             play = Play(seed=SEED, occupancy=0.82)
             title = f"256 p5, leaves of 16, sizes and times of {mix}"
             results[f"p5 {mix}"] = played(title, "p5:256x16", ("flat", "ours", "ours+10"), trace, play, programs)
         run_times = Mix.published("kalos", 16, gpus_a_node=4)
-        for name, shares in (("powers of two", POWERS), ("multiples of nine", NINES)):
+        sizes = (("powers of two", POWERS), ("multiples of nine", NINES))
+        for name, shares in sizes if options.only != "p5" else ():
             trace = synthetic(run_times.with_sizes(shares), 150 // share, 72, 0.9, SEED)
             play = Play(seed=SEED, occupancy=0.85, losses=LOSSES)
             results[f"gb200 {name}"] = played(
@@ -89,6 +91,8 @@ def main() -> int:
     if options.json:
         shown = {name: [one.to_json() for one in found] for name, found in results.items()}
         Path(options.json).write_text(json.dumps(shown, indent=1) + "\n")
+    if "p5 kalos" not in results:
+        return 0
     tree = {one.policy: one for one in results["p5 kalos"]}
     ours, flat = tree["ours"].near.leaf_ratio or 0, tree["flat"].near.leaf_ratio or 0
     print(f"leaves over the fewest possible on 256 p5: {ours:.2f} with the tree, {flat:.2f} with flat")

@@ -126,10 +126,6 @@ class PrivateScheduler:
 
     def fail(self, node: str) -> None:
         self.cluster.scontrol("update", f"NodeName={node}", "State=DOWN", "Reason=lost")
-        waiting = [job for job, row in self.queue().items() if not row.nodes and row.reason == "BeginTime"]
-        for job in waiting:  # a requeued job rests for two minutes of the machine's time, which are none of the trace's
-            self._started.pop(job, None)
-            self.cluster.scontrol("update", f"JobId={job}", "StartTime=now", check=False)
 
     def restore(self, node: str) -> None:
         self.cluster.scontrol("update", f"NodeName={node}", "State=RESUME")
@@ -145,13 +141,21 @@ class PrivateScheduler:
         wanted = before[1] + (2 if before[2] else 1)
         while True:
             rows = self.queue()
+            self._wake(rows)
             if enough(rows) or time.monotonic() > deadline:
                 return rows
             while (now := self._rounds()) == last and time.monotonic() < deadline:
-                time.sleep(0.1)  # each question costs more than the wait
+                time.sleep(0.15)  # each question costs more than the wait
             last = now
             if now[0] > before[0] and now[1] >= wanted and not now[2]:
                 return self.queue()
+
+    def _wake(self, rows: Mapping[int, Row]) -> None:
+        """A requeued job rests for two minutes of the machine's time, which are none of the trace's."""
+        for job, row in rows.items():
+            if not row.nodes and row.reason == "BeginTime":
+                self._started.pop(job, None)
+                self.cluster.scontrol("update", f"JobId={job}", "StartTime=now", check=False)
 
     def _rounds(self) -> tuple[int, int, bool]:
         """Rounds of the main scheduler and of backfill so far, and whether backfill is at it now."""
