@@ -33,9 +33,22 @@ def worker(letter: str, number: int, *layers: str) -> dict[str, Any]:
     )
 
 
+def member(name: str, number: int, identity: str, subnet: str, host: int, label: Any = ...) -> dict[str, Any]:
+    """One more instance of a group of F0."""
+    return instance(f"{name}-{number}", identity, f"10.1.1.{host}", f"172.16.{subnet}.{host}", label)
+
+
+def group_of(config: dict[str, Any], name: str) -> dict[str, Any]:
+    found: dict[str, Any] = next(one for one in config["InstanceGroups"] if one["Name"] == name)
+    return found
+
+
+TOP = "nn-1aaaaaaaaaaaaaaa1"
+
+
 def f0() -> dict[str, Any]:
     """resource_config.json: controller, login node, two groups of two p5."""
-    top, spine_a, spine_b = "nn-1aaaaaaaaaaaaaaa1", "nn-2aaaaaaaaaaaaaaa1", "nn-2aaaaaaaaaaaaaaa2"
+    top, spine_a, spine_b = TOP, "nn-2aaaaaaaaaaaaaaa1", "nn-2aaaaaaaaaaaaaaa2"
     return {
         "ClusterConfig": {"ClusterName": "c1", "ClusterArn": ARN},
         "ClusterType": "Slurm",
@@ -82,18 +95,19 @@ def f0_provisioning() -> dict[str, Any]:
     }
 
 
-F0_SLURM_CONF = """\
-SlurmctldHost=ip-10-1-1-5(10.1.1.5)
-SlurmctldParameters=enable_configless
-TopologyPlugin=topology/default
-NodeName=ip-10-1-1-8  NodeAddr=10.1.1.8  State=UNKNOWN
-NodeName=ip-10-1-1-11 NodeAddr=10.1.1.11 State=UNKNOWN
-NodeName=ip-10-1-1-12 NodeAddr=10.1.1.12 State=UNKNOWN
-NodeName=ip-10-1-1-21 NodeAddr=10.1.1.21 State=UNKNOWN
-NodeName=ip-10-1-1-22 NodeAddr=10.1.1.22 State=UNKNOWN
-PartitionName=dev   Nodes=ALL Default=YES MaxTime=INFINITE State=UP
-PartitionName=train Nodes=ip-10-1-1-[11-12],ip-10-1-1-[21-22] MaxTime=INFINITE State=UP
-"""
+NODE_LINES = [f"NodeName=ip-10-1-1-{n} NodeAddr=10.1.1.{n} State=UNKNOWN" for n in (8, 11, 12, 21, 22)]
+DEV = "PartitionName=dev   Nodes=ALL Default=YES MaxTime=INFINITE State=UP"
+TRAIN = "PartitionName=train Nodes=ip-10-1-1-[11-12],ip-10-1-1-[21-22] MaxTime=INFINITE State=UP"
+F0_LINES = [
+    "# slurm.conf (excerpt)",
+    "SlurmctldHost=ip-10-1-1-5(10.1.1.5)",
+    "SlurmctldParameters=enable_configless",
+    "TopologyPlugin=topology/default",
+    *NODE_LINES,
+    DEV,
+    TRAIN,
+]
+F0_SLURM_CONF = "\n".join(F0_LINES) + "\n"
 
 
 def f0_ec2() -> dict[str, Any]:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests import f0
+from tests import cases
 from tests.clusters import conf_text, decide, inventory_of, names, words
 from topology_plugin.core import records, state_json, topology_yaml
 from topology_plugin.core.decision import Decision, Memory
@@ -61,9 +61,9 @@ def leaf_of(decision: Decision, node: str) -> str:
 def f0_decision(config: dict[str, Any] | None = None, lines: list[str] | None = None, **more: Any) -> Decision:
     return decide(
         SIMPLE,
-        config=config or f0.resource_config(),
-        parameters=more.pop("parameters", f0.parameters()),
-        lines=lines or f0.SLURM_CONF,
+        config=config or cases.f0(),
+        parameters=more.pop("parameters", cases.f0_provisioning()),
+        lines=lines or cases.F0_LINES,
         **more,
     )
 
@@ -82,41 +82,41 @@ def test_f0_is_one_tree_for_both_partitions_with_the_login_node_unplaced() -> No
 def test_br_01_a_group_without_instances_is_zero_nodes() -> None:
     plain = f0_decision()
     for absent in ({}, {"Instances": None}, {"Instances": []}):
-        config = f0.resource_config()
+        config = cases.f0()
         config["InstanceGroups"].append({"Name": "worker-x", "InstanceType": "ml.p5.48xlarge", **absent})
-        given = f0.parameters()
+        given = cases.f0_provisioning()
         given["worker_groups"].append({"instance_group_name": "worker-x", "partition_name": "spare"})
-        decision = f0_decision(config, [*f0.SLURM_CONF, 'PartitionName=spare Nodes=""'], parameters=given)
+        decision = f0_decision(config, [*cases.F0_LINES, 'PartitionName=spare Nodes=""'], parameters=given)
         assert decision.configuration.topologies == plain.configuration.topologies
         assert words(decision) == {"dev": "tree", "train": "tree", "spare": "tree"}
 
 
 def test_br_04_membership_comes_from_the_controller_not_from_a_workers_stale_copy() -> None:
     """The worker's record names its own instance only, so its ghost groups can reach nothing."""
-    config = f0.resource_config()
-    place = f0.label(f0.TOP, "nn-2aaaaaaaaaaaaaaa2", "nn-3aaaaaaaaaaaaaaa9")
+    config = cases.f0()
+    place = cases.labels(cases.TOP, "nn-2aaaaaaaaaaaaaaa2", "nn-3aaaaaaaaaaaaaaa9")
     config["InstanceGroups"].append(
         {
             "Name": "worker-c",
             "InstanceType": "ml.p5.48xlarge",
-            "Instances": [f0.instance("worker-c", 1, "i-0c100000000000001", "1", 31, place)],
+            "Instances": [cases.member("worker-c", 1, "i-0c100000000000001", "1", 31, place)],
         }
     )
-    lines = [*f0.SLURM_CONF[:-2], "NodeName=ip-10-1-1-31 NodeAddr=10.1.1.31", *f0.SLURM_CONF[-2:]]
+    lines = [*cases.F0_LINES[:-2], "NodeName=ip-10-1-1-31 NodeAddr=10.1.1.31", *cases.F0_LINES[-2:]]
     decision = f0_decision(config, lines)
     assert "ip-10-1-1-31" in set(tree_of(decision).nodes())
     assert not any("worker-old" in str(decision.partitions[p]) for p in decision.partitions)
 
 
 def test_br_05_dots_all_and_a_group_in_two_partitions() -> None:
-    given = f0.parameters()
+    given = cases.f0_provisioning()
     given["worker_groups"] = [
         {"instance_group_name": "worker-a", "partition_name": "ml.p5.48xlarge"},
         {"instance_group_name": "worker-b", "partition_name": "ml.p5.48xlarge"},
         {"instance_group_name": "worker-a", "partition_name": "debug"},
     ]
     lines = [
-        *f0.SLURM_CONF[:-1],
+        *cases.F0_LINES[:-1],
         "PartitionName=ml.p5.48xlarge Nodes=ip-10-1-1-[11-12,21-22]",
         "PartitionName=debug Nodes=ip-10-1-1-[11-12]",
     ]
@@ -126,20 +126,20 @@ def test_br_05_dots_all_and_a_group_in_two_partitions() -> None:
 
 
 def test_br_09_nodes_without_network_data_wait_for_nobody() -> None:
-    config = f0.resource_config()
+    config = cases.f0()
     config["InstanceGroups"].append(
         {
             "Name": "worker-c",
             "InstanceType": "ml.m5.xlarge",
-            "Instances": [f0.instance("worker-c", n, f"i-0e00000000000000{n}", "1", 30 + n, None) for n in (1, 2)],
+            "Instances": [cases.member("worker-c", n, f"i-0e00000000000000{n}", "1", 30 + n, None) for n in (1, 2)],
         }
     )
-    given = f0.parameters()
+    given = cases.f0_provisioning()
     given["worker_groups"].append({"instance_group_name": "worker-c", "partition_name": "cpu"})
     lines = [
-        *f0.SLURM_CONF[:-2],
+        *cases.F0_LINES[:-2],
         *(f"NodeName=ip-10-1-1-{n} NodeAddr=10.1.1.{n}" for n in (31, 32)),
-        *f0.SLURM_CONF[-2:],
+        *cases.F0_LINES[-2:],
         "PartitionName=cpu Nodes=ip-10-1-1-[31-32]",
     ]
     decision = f0_decision(config, lines, parameters=given)
@@ -160,9 +160,9 @@ def test_br_10_labels_serve_where_ec2_finds_nothing_and_without_either_nothing_i
     api = {"ec2": ApiAnswers(**silence)}
     decision = f0_decision(api=api)
     assert set(decision.placements["tree"].source.values()) == {"resource-config"}
-    bare = f0.resource_config()
+    bare = cases.f0()
     for name in ("worker-a", "worker-b"):
-        for entry in f0.group(bare, name)["Instances"]:
+        for entry in cases.group_of(bare, name)["Instances"]:
             entry["InstanceLabel"] = None
     without = f0_decision(bare, api=api)
     assert names(without) == ["flat"]
@@ -198,15 +198,17 @@ def test_br_12_on_24_11_block_only_if_every_node_is_in_a_full_block() -> None:
 
 
 def test_br_13_only_nodes_of_slurm_conf_and_the_others_are_listed() -> None:
-    config = f0.resource_config()
-    extra = f0.group(config, "worker-b")["Instances"]
+    config = cases.f0()
+    extra = cases.group_of(config, "worker-b")["Instances"]
     extra.append(
-        f0.instance("worker-b", 8, "i-0b000000000000008", "1", 28, f0.label(f0.TOP, "nn-2x", "nn-3aaaaaaaaaaaaaaa8"))
+        cases.member(
+            "worker-b", 8, "i-0b000000000000008", "1", 28, cases.labels(cases.TOP, "nn-2x", "nn-3aaaaaaaaaaaaaaa8")
+        )
     )
     extra.append(
         {
-            **f0.instance(
-                "worker-b", 9, "i-0b000000000000009", "1", 29, f0.label(f0.TOP, "nn-2x", "nn-3aaaaaaaaaaaaaaa9")
+            **cases.member(
+                "worker-b", 9, "i-0b000000000000009", "1", 29, cases.labels(cases.TOP, "nn-2x", "nn-3aaaaaaaaaaaaaaa9")
             ),
             "CustomerIpAddress": "",
             "InstanceName": "",
@@ -219,13 +221,13 @@ def test_br_13_only_nodes_of_slurm_conf_and_the_others_are_listed() -> None:
 
 
 def test_br_14_two_zones_are_two_roots_and_the_log_says_so() -> None:
-    config = f0.resource_config()
-    for entry in f0.group(config, "worker-b")["Instances"]:
+    config = cases.f0()
+    for entry in cases.group_of(config, "worker-b")["Instances"]:
         entry["InstanceLabel"]["network-node-layer-1"] = "nn-1bbbbbbbbbbbbbbb1"
     zones = {
         i["InstanceId"]: zone
         for name, zone in (("worker-a", "usw2-az1"), ("worker-b", "usw2-az2"))
-        for i in f0.group(config, name)["Instances"]
+        for i in cases.group_of(config, name)["Instances"]
     }
     apart = f0_decision(config, api={"ec2": ApiAnswers(zones=zones)})
     assert [r.name for r in tree_of(apart).roots()][:2] == ["root-usw2-az1", "root-usw2-az2"]
@@ -238,8 +240,8 @@ def test_br_14_two_zones_are_two_roots_and_the_log_says_so() -> None:
 
 
 def test_br_17_layers_in_any_order_give_the_same_tree() -> None:
-    config = f0.resource_config()
-    entry = f0.group(config, "worker-a")["Instances"][0]
+    config = cases.f0()
+    entry = cases.group_of(config, "worker-a")["Instances"][0]
     entry["InstanceLabel"] = {
         k: entry["InstanceLabel"][k] for k in ("network-node-layer-3", "network-node-layer-1", "network-node-layer-2")
     }
