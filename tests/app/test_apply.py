@@ -323,6 +323,23 @@ def test_an_undo_takes_back_our_words_only_and_what_the_agent_did_meanwhile_stay
     assert (machine.etc / "topology.yaml").read_bytes() == topology_yaml.render(ONE).encode()
 
 
+@pytest.mark.parametrize("partition", ["all", "train"])
+def test_a_word_that_someone_else_wrote_meanwhile_stays(machine: Machine, partition: str) -> None:
+    machine.apply(ONE)
+
+    def agent() -> Answer:
+        path = machine.etc / "slurm.conf"
+        text = path.read_text().replace(" Topology=fabric", "") if partition == "train" else path.read_text()
+        path.write_text(text.replace(f"PartitionName={partition} ", f"PartitionName={partition} Topology=flat "))
+        return Answer(1, "", "refused")
+
+    machine.slurm.answers.append(agent)
+    with pytest.raises(ApplyFailed):
+        machine.apply(RENAMED)
+    assert machine.live.disk().words == {**ONE.words, partition: "flat"}
+    assert (machine.etc / "topology.yaml").read_bytes() == topology_yaml.render(ONE).encode()
+
+
 def test_a_topology_yaml_that_someone_else_put_there_meanwhile_stays(machine: Machine) -> None:
     machine.apply(ONE)
     theirs = topology_yaml.render(Configuration((FLAT, tree("tree", NODES), tree("theirs", NODES)))).encode()
@@ -443,6 +460,63 @@ def test_under_plain_d_nothing_is_reconfigured_without_a_rehearsal(machine: Mach
     assert machine.apply(ONE, rehearsed=True).number == 1
 
 
+class Killed(BaseException):
+    """As SIGKILL: nobody catches it."""
+
+
+class Killing(Quick):
+    """Dies right before the n-th rename over a live file."""
+
+    def __init__(self) -> None:
+        self.left = 0
+
+    def rename(self, source: Path, target: Path) -> None:
+        if target.parent.name == "etc":
+            self.left -= 1
+            if self.left == 0:
+                raise Killed
+        super().rename(source, target)
+
+
+@pytest.mark.parametrize("renames", [1, 2, 3])
+def test_what_a_killed_pass_began_and_the_next_cannot_finish_is_taken_back_whole(tmp_path: Path, renames: int) -> None:
+    """The files are halfway then, which is not where to go back to."""
+    killing = Killing()
+    machine = Machine(tmp_path, killing)
+    machine.apply(ONE)
+    files = machine.snapshot()
+    killing.left = renames
+    with pytest.raises(Killed):
+        machine.apply(RENAMED)
+    assert machine.generations.begun() is not None
+    machine.slurm.load()
+    refuse(machine)
+    with pytest.raises(ApplyFailed):
+        machine.apply(RENAMED)
+    assert {name: data for name, data in machine.snapshot().items() if ".hpt-" not in name} == files
+    assert machine.generations.begun() is None
+
+
+@pytest.mark.parametrize("renames", [1, 2, 3])
+def test_killed_on_the_way_back_everything_on_disk_is_still_known_as_ours(tmp_path: Path, renames: int) -> None:
+    killing = Killing()
+    machine = Machine(tmp_path, killing)
+    machine.apply(ONE)
+
+    def refuses() -> Answer:
+        killing.left = renames
+        return Answer(1, "", "refused")
+
+    machine.slurm.answers.append(refuses)
+    with pytest.raises(Killed):
+        machine.apply(RENAMED)
+    disk = machine.live.disk()
+    assert disk.topology_yaml is not None and machine.generations.ours_text(disk.topology_yaml)
+    assert all(machine.generations.ours_word(p, w) for p, w in disk.words.items() if w)
+    assert machine.slurm.load() is None, "and slurmctld starts from it"
+    assert machine.apply(RENAMED).number == 2
+
+
 # --- jobs ---
 
 
@@ -490,9 +564,6 @@ def test_only_jobs_of_partitions_that_get_another_topology_can_be_held_by_the_ch
 
 def test_a_killed_pass_leaves_a_note_of_the_jobs_that_waited(machine: Machine) -> None:
     squeue(machine, (1, 10, "Resources"))
-
-    class Killed(BaseException):
-        pass
 
     def killed() -> Answer:
         raise Killed

@@ -229,3 +229,26 @@ def test_on_24_11_the_plugin_line_is_what_it_was(tmp_path: Path, line: str) -> N
     done = uninstall(replace(machine.doors, classic=True))
     assert done.applied is not None
     assert machine.snapshot() == before
+
+
+def test_on_24_11_the_plugin_does_not_go_on_asking_for_a_topology_conf_that_goes(tmp_path: Path) -> None:
+    """The operator's own line, which asked for the operator's own topology.conf, until we took it over."""
+    from dataclasses import replace
+
+    from tests.fakes import FakeSlurmctld
+    from topology_plugin.app.apply import execute
+    from topology_plugin.core.generation import Generation
+
+    machine = Machine(tmp_path)
+    (machine.etc / "slurm.conf").write_text("TopologyPlugin=topology/tree\n" + CONF)
+    (machine.etc / "topology.conf").write_text("SwitchName=theirs Nodes=n[1-8]\n")
+    machine.slurm = FakeSlurmctld(machine.live, "24.11.5")
+    doors = replace(machine.doors, classic=True)
+    disk = doors.live.disk()
+    then = Configuration((replace(ONE.topologies[1], default=True),), dict.fromkeys(disk.words))
+    wanted = target.of_configuration(then, disk, classic=True)
+    made = Generation(1, None, wanted.topology_conf, dict.fromkeys(disk.words), wanted.plugin)
+    execute(doors, disk, planning.plan(disk, wanted, number=1, classic=True), made)
+    uninstall(replace(machine.doors, classic=True))
+    assert (machine.etc / "slurm.conf").read_text() == "TopologyPlugin=topology/default\n" + CONF
+    assert not (machine.etc / "topology.conf").exists()

@@ -25,6 +25,7 @@ class Counted(Operations):
 
     def __init__(self, at: Callable[[str, str], None]) -> None:
         self.at = at
+        self._owed: OSError | None = None
 
     def _name(self, fd: int) -> str:
         return str(Path(f"/proc/self/fd/{fd}").readlink())
@@ -35,12 +36,18 @@ class Counted(Operations):
         return super().open(path, flags, mode)
 
     def write(self, fd: int, data: memoryview) -> int:
+        if self._owed is not None:
+            owed, self._owed = self._owed, None
+            raise owed
         self.at("write", self._name(fd))
-        if len(data) > 1:
-            super().write(fd, data[: len(data) // 2])
+        half = super().write(fd, data[: len(data) // 2])
+        try:
             self.at("write", self._name(fd))
-            return len(data) // 2 + super().write(fd, data[len(data) // 2 :])
-        return super().write(fd, data)
+        except OSError as error:
+            # As the kernel does it: what was written counts, and the next call fails.
+            self._owed = error
+            return half
+        return half + super().write(fd, data[half:])
 
     def owner(self, fd: int, uid: int, gid: int) -> None:
         self.at("owner", self._name(fd))
