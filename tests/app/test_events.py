@@ -2,7 +2,7 @@
 
 What earlier facts may still decide, and nothing else does: the last known position of an instance of which nobody tells
 any more (so labels here come and change, but are not taken back); which of several id spaces with equally many nodes is
-used (so EC2's ids are those of the labels here); and how many nodes an UltraServer ever had, from which the block size
+used (see `tied`); and how many nodes an UltraServer ever had, from which the block size
 is inferred (so none here has more than 9; see the test at the end).
 """
 
@@ -22,7 +22,7 @@ from tests.fake_aws import Failure, Service
 from topology_plugin.adapters.ec2 import Ec2Topology
 from topology_plugin.adapters.slurm import Answer
 from topology_plugin.app.observation import Api
-from topology_plugin.app.reconcile import Reconciler
+from topology_plugin.app.reconcile import Reconciler, Wish
 from topology_plugin.core.position import Position
 from topology_plugin.core.topology import Blocks
 from topology_plugin.jobs.simulated_cluster import (
@@ -218,25 +218,45 @@ def in_the_end(directory: Path, happened: list[Event]) -> tuple[World, Stage]:
 @given(happened=st.lists(events, max_size=9))
 @settings(max_examples=settings().max_examples // 2, suppress_health_check=[HealthCheck.too_slow])
 @example([("config_unusable", 1, 130), ("register", 3, 130), ("scale_up", 1, 130), ("registry_unreadable", 0, 400)])
+@example([("scale_down", 0, 0), ("slurmctld_down", 0, 0), ("scale_down", 0, 400), ("register", 1, 0)])
 @example([("slurmctld_down", 0, 400), ("agent", 4, 400), ("reconfigure_fails", 1, 130), ("replacement", 2, 20)])
 def test_the_end_depends_on_the_final_facts_alone_and_then_nothing_is_done(
     tmp_path_factory: pytest.TempPathFactory, happened: list[Event]
 ) -> None:
     world, fresh = in_the_end(tmp_path_factory.mktemp("events"), happened)
     lived = world.stage
-    assert lived.yaml.read_bytes() == fresh.yaml.read_bytes()
+    if not tied(lived, fresh):
+        assert lived.yaml.read_bytes() == fresh.yaml.read_bytes()
+        assert lived.loaded() == fresh.loaded()
     assert lived.room.conf.read_bytes() == fresh.room.conf.read_bytes()
-    assert lived.loaded() == fresh.loaded()
     for topology in lived.loaded().topologies:
         if topology.kind != "flat":
             group = {"tree": "worker-p5", "block": "worker-gb"}[topology.kind]
             members = {m.name for m in world.truth.members(group)}
             assert set(topology.body.nodes()) == members, "nobody is left out, nobody who is gone stays"
-    stamps = {path: path.stat() for path in (lived.yaml, lived.room.conf)}
+    stamps = {path: stamp(path) for path in (lived.yaml, lived.room.conf)}
     reconfigures = lived.ctld.reconfigures
     assert set(lived.go(700)) == {"unchanged"}
-    assert {path: path.stat() for path in stamps} == stamps
+    assert {path: stamp(path) for path in stamps} == stamps
     assert lived.ctld.reconfigures == reconfigures
+
+
+def stamp(path: Path) -> tuple[int, int, int]:
+    """All that writing changes (reading may move the access time)."""
+    found = path.stat()
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def tied(lived: Stage, fresh: Stage) -> bool:
+    """Another id space is in use than a fresh cluster would choose: only where both place equally many nodes, as then
+    the last choice sticks."""
+    placed = []
+    for stage in (lived, fresh):
+        thought = stage.wiring.reconciler().think(Wish(dry_run=True, ask=False))
+        placed.append(thought.state.decision.placements)
+    apart = [n for n in placed[0].keys() & placed[1].keys() if placed[0][n].space != placed[1][n].space]
+    assert all(len(placed[0][name].placed) == len(placed[1][name].placed) for name in apart)
+    return bool(apart)
 
 
 @pytest.mark.parametrize("blind", ["registry_unreadable", "config_unusable", "api_silent"])
