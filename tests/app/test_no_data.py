@@ -47,3 +47,16 @@ def test_br_02c_a_group_that_does_not_exist_is_named_with_the_known_ones(tmp_pat
     [said] = [str(i) for i in outcome.state.inventory.issues if "there is no instance group" in i.what]
     assert "known are controller-machine, login-group, worker-p5" in said
     assert "write 'worker-p5', exactly so" in said
+
+
+def test_a_pass_on_a_machine_that_is_no_controller_leaves_the_clusters_state_alone(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, SMALL)
+    stage.room.registry.mkdir(parents=True)
+    stage.wiring.reconciler().run(Wish())
+    shared = stage.room.registry / "state.json"
+    before = shared.read_bytes()
+    (stage.wiring.state_dir / "state.json").unlink()  # as on a worker: same registry, a disk of its own
+    stage.room.conf.unlink()
+    with pytest.raises(InputError):
+        stage.wiring.reconciler().run(Wish())
+    assert shared.read_bytes() == before

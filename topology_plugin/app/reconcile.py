@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from topology_plugin.adapters import collector
 from topology_plugin.adapters.cluster_lock import Turn
-from topology_plugin.adapters.generations import OWNERSHIP
+from topology_plugin.adapters.generations import OWNERSHIP, STATE
 from topology_plugin.app import ownership, watched_files
 from topology_plugin.app.apply import Applied, ApplyFailed, Doors, execute, settle_jobs
 from topology_plugin.app.observation import Observer
@@ -210,7 +210,9 @@ class Reconciler:
     def _record_blindness(self, turn: Turn, error: InputError | PassError) -> None:
         """A look that failed is a failed pass too: nobody may take the former state for today's."""
         former = self._thinker().former()
-        if former is not None and turn.holder is None:
+        # A machine that never ended a pass is no controller: what it can't read says nothing of the cluster.
+        passed_here = (self.wiring.state_dir / STATE).is_file()
+        if former is not None and turn.holder is None and passed_here:
             self._recorder().failed(former, "input", str(error))
 
 
