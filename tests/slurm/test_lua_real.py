@@ -65,7 +65,7 @@ NodeName=c[1-45] State=CLOUD CPUs=8 RealMemory=2000 Features=nvl
 NodeName=d[1-16] State=CLOUD CPUs=8 RealMemory=2000 Features=nvl
 """
 PARTITIONS = """
-PartitionName=plain Nodes=f[1-12] Default=YES State=UP
+PartitionName=plain Nodes=f[1-12] Default=YES State=UP MaxTime=1-0
 PartitionName=tree Nodes=t[1-16] State=UP Topology=tree
 PartitionName=half Nodes=t[1-2],t[5-6],t[9-10],t13 State=UP Topology=tree
 PartitionName=split Nodes=s[1-13] State=UP Topology=split
@@ -144,19 +144,21 @@ def optional(option: str, values: st.SearchStrategy[str]) -> st.SearchStrategy[l
 
 
 sizes = st.integers(1, 48)
-where = st.sampled_from([*TOPOLOGY_OF, "tree,plain", "nines,block", None])
+where = st.sampled_from([*TOPOLOGY_OF, "tree,plain", "nines,block", None, None, None, None])
 job_descriptions = st.tuples(
     where.map(lambda name: [f"-p{name}"] if name else []),
     st.one_of(
         sizes.map(lambda n: [f"-N{n}"]),
         st.sampled_from([16, 18, 32, 34, 36]).map(lambda n: [f"-N{n}"]),
         st.tuples(sizes, st.integers(0, 9)).map(lambda pair: [f"-N{pair[0]}-{sum(pair)}"]),
-        sizes.map(lambda n: [f"-n{n}"]),
+        st.integers(1, 400).map(lambda n: [f"-n{n}"]),
         sizes.map(lambda n: [f"-N{n}", "--ntasks-per-node=2"]),
         st.just([]),
     ),
     optional("--mem=", st.sampled_from(["500", "1500", "3000"])),
     optional("--constraint=", st.sampled_from(["gpu", "nvl", "new", "old|new", "[old|new]", "gpu&new"])),
+    optional("-t", st.sampled_from(["30", "2-0", "9-0"])),
+    optional("--mincpus=", st.sampled_from(["8", "16"])),
     optional("-c", st.sampled_from(["1", "8", "12"])),
     optional("-w", st.sampled_from(["t1,t5", "b1,b20", "c[1-3]", "s1", "b3"])),
     optional("-x", st.sampled_from(["t[1-4]", "b[1-9]", "c[1-18]", "s[1-6]"])),
@@ -180,6 +182,10 @@ def test_no_job_that_slurm_would_have_accepted_is_refused_because_of_the_plugin(
     @example(["-psplit", "-N4", "--constraint=new", "--test-only"])
     @example(["-N20"])
     @example(["-N4", "--constraint=gpu"])
+    @example(["-N13", "--prefer=new"])
+    @example(["-N13", "--mem=3000"])
+    @example(["-n200", "--mem=3000"])
+    @example(["-N2", "-t", "9-0", "--mem=3000"])
     @example(["-pnines", "-N32", "-x", "c[1-18]"])
     def holds(arguments: list[str]) -> None:
         plain = accepted(twins.plain, arguments)

@@ -257,6 +257,19 @@ local function defaults(job, partition, rules)
     return nil
 end
 
+-- Slurm takes a job that is beyond its partition's limits and lets it wait, but refuses it as soon as a second partition
+-- can never run it (run: 26.05.5). So what is beyond the default's limits stays there alone.
+
+local function within(job, partition, size)
+    local function above(value, limit) return said(value) and said(limit) and value > limit end
+    return partition.state_up == 3  -- UP
+        and not above(size, partition.max_nodes) and not above(size, partition.total_nodes)
+        and not above(job.max_nodes, partition.max_nodes)
+        and not (said(partition.min_nodes) and size < partition.min_nodes)
+        and not above(job.time_limit, partition.max_time) and not above(job.time_min, partition.max_time)
+        and not above(job.num_tasks, partition.total_cpus) and not above(job.min_cpus, partition.total_cpus)
+end
+
 -- A partition for jobs that name none: the rule's first, the cluster's default behind it, so that whatever the default
 -- would have accepted still is.
 
@@ -266,11 +279,13 @@ local function routed(job, partitions, rules)
     for name, partition in pairs(partitions) do
         if partition.flag_default == 1 then default = name end
     end
+    if not default or said(job.prefer) or said(job.req_nodes) or said(job.reservation) then return nil end
     local asked = table.concat({ job.tres_per_node or "", job.tres_per_job or "", job.tres_per_task or "",
                                  job.tres_per_socket or "" }, ",")
     local size = said(job.min_nodes) and job.min_nodes or 1
+    if not within(job, partitions[default], size) then return nil end
     for _, route in ipairs(rules.routes) do
-        local fits = partitions[route.partition] ~= nil and default ~= nil and default ~= route.partition
+        local fits = partitions[route.partition] ~= nil and default ~= route.partition
         fits = fits and size >= (route.min_nodes or 1) and size <= (route.max_nodes or size)
         fits = fits and (not route.gres or asked:find(route.gres, 1, true) ~= nil)
         fits = fits and (not route.features or (job.features or ""):find(route.features, 1, true) ~= nil)
