@@ -22,13 +22,14 @@ class Signs:
         self._files, self._registry = files, registry
 
     def read(self) -> dict[str, Sign]:
-        signs: dict[str, Sign] = {name: _file(path) for name, path in self._files().items()}
+        signs: dict[str, Sign] = {name: file_sign(path) for name, path in self._files().items()}
         directory = self._registry()
         signs["registry"] = None if directory is None else _listing(directory / "nodes")
         return signs
 
 
-def _file(path: Path) -> Sign:
+def file_sign(path: Path) -> Sign:
+    """What changes when a file is replaced or rewritten; None if it is not there."""
     try:
         found = path.stat()
     except OSError:

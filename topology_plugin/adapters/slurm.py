@@ -7,12 +7,11 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from topology_plugin.adapters.root import is_file
 from topology_plugin.core import scontrol_text
 
 
@@ -192,9 +191,3 @@ class SlurmCommands:
         except (ValueError, KeyError, TypeError):
             return None
         return found if isinstance(found, list) else None
-
-
-def words_of(environment: Mapping[str, str], programs: Sequence[str]) -> list[str]:
-    """Which of `programs` are not found on PATH of `environment`."""
-    path = environment.get("PATH", os.defpath).split(os.pathsep)
-    return [p for p in programs if not any(is_file(Path(d) / p) for d in path)]

@@ -10,6 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from topology_plugin.adapters.clock import Clock
 from topology_plugin.adapters.documents import Documents
 from topology_plugin.adapters.registry import Reading, Registry, Unavailable
+from topology_plugin.adapters.signs import Sign, file_sign
 from topology_plugin.core.cluster_agent import ClusterAgent
 from topology_plugin.core.decision import Memory
 from topology_plugin.core.instance_types import capability
@@ -88,13 +89,13 @@ class Cached(Generic[T]):
 
     path: Path
     read: Callable[[], T]
-    seen: tuple[int, int, int] | None = None
+    seen: Sign = None
     value: T | None = None
     error: InputError | None = None
 
     def get(self) -> T | None:
         """The document. Raises InputError for one that cannot be used."""
-        now = identity(self.path)
+        now = file_sign(self.path)
         if now is None or now != self.seen:
             self.value, self.error, self.seen = None, None, now
             try:
@@ -104,15 +105,6 @@ class Cached(Generic[T]):
         if self.error is not None:
             raise self.error
         return self.value
-
-
-def identity(path: Path) -> tuple[int, int, int] | None:
-    """What changes when a file is replaced or rewritten; None if it is not there."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 @dataclass
