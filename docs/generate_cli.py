@@ -50,15 +50,28 @@ Partitions and nodes are offered as the last pass saw them.
 
 def text() -> str:
     """The whole file."""
-    context = click.Context(cli, info_name="hyperpod-topology", terminal_width=WIDTH, max_content_width=WIDTH)
-    parts = [INTRODUCTION, "## All of them\n", _block(cli.get_help(context))]
+    root = _root()
+    parts = [INTRODUCTION, "## All of them\n", _block(cli.get_help(root))]
     for name in COMMANDS:
-        command = cli.get_command(context, name)
-        if command is None or command.hidden:
-            continue
-        inner = click.Context(command, info_name=name, parent=context, terminal_width=WIDTH, max_content_width=WIDTH)
-        parts += [f"## {name}\n", _block(command.get_help(inner))]
+        parts += [f"## {name}\n", _block(help_of(name))]
     return "\n".join(parts)
+
+
+def help_of(name: str) -> str:
+    """What `hyperpod-topology NAME --help` prints. KeyError for a command that is none."""
+    root = _root()
+    command = cli.get_command(root, name)
+    if command is None:
+        raise KeyError(name)
+    return command.get_help(click.Context(command, info_name=name, parent=root))
+
+
+def _root() -> click.Context:
+    # A command keeps its help option from the first context it sees: one without these names would stay.
+    names = cli.context_settings["help_option_names"]
+    return click.Context(
+        cli, info_name="hyperpod-topology", terminal_width=WIDTH, max_content_width=WIDTH, help_option_names=names
+    )
 
 
 def _block(help_text: str) -> str:

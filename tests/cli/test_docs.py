@@ -29,16 +29,9 @@ def test_the_page_of_commands_is_what_the_commands_say() -> None:
     )
 
 
-def help_of(name: str) -> str:
-    context = click.Context(cli, info_name="hyperpod-topology", terminal_width=100)
-    command = cli.get_command(context, name)
-    assert command is not None
-    return command.get_help(click.Context(command, info_name=name, parent=context, terminal_width=100))
-
-
 @pytest.mark.parametrize("name", COMMANDS)
 def test_examples_in_help_name_options_that_exist(name: str) -> None:
-    text = help_of(name)
+    text = generator().help_of(name)
     context = click.Context(cli)
     for example in re.findall(r"hyperpod-topology ([a-z]+)([^\n|>&]*)", text):
         command = cli.get_command(context, example[0])
@@ -52,4 +45,4 @@ def test_examples_in_help_name_options_that_exist(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["show", "diff", "explain", "doctor"])
 def test_reading_commands_show_examples(name: str) -> None:
-    assert "Examples:" in help_of(name)
+    assert "Examples:" in generator().help_of(name)
