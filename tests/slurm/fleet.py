@@ -213,9 +213,13 @@ class Fleet:
                 raise
         assert code == 0, log.read_text()
 
+    @property
+    def controller_command(self) -> Path:
+        return self.controller.root / "usr/local/bin/hyperpod-topology"
+
     def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """`hyperpod-topology …` as an operator types it on the controller."""
-        return self.controller.run(self.controller.root / "usr/local/bin/hyperpod-topology", *arguments)
+        return self.controller.run(self.controller_command, *arguments)
 
     # --- what holds ---
 
@@ -249,10 +253,14 @@ class Fleet:
             if found == wanted and {p: partitions.get(p) for p in words} == words:
                 return
             assert time.monotonic() < deadline, (
-                f"wanted {wanted}, found {found}, {partitions}\n"
-                f"{(self.directory / 'watch.log').read_text()[-4000:]}\n{self.ctld.log[-2000:]}"
+                f"wanted {wanted}, found {found}, {partitions}\n{self.watch_log[-4000:]}\n{self.ctld.log[-2000:]}"
             )
             time.sleep(0.2)
+
+    @property
+    def watch_log(self) -> str:
+        log = self.directory / "watch.log"
+        return log.read_text() if log.exists() else ""
 
     @property
     def generation(self) -> tuple[str, bytes]:
