@@ -191,7 +191,7 @@ class Setup:
             return False
         addresses = controller_addresses(known.config, parameters) if known else ()
         return slurm_daemons.start(
-            role == "controller", addresses, wiring.slurm_conf, self.root, self.systemd, self.log
+            role == "controller", addresses, wiring.places.slurm_conf, self.root, self.systemd, self.log
         )
 
 

@@ -49,6 +49,6 @@ def uninstall(root: Path, version: Path, units: Units, log: Callable[[str], None
 def state_directory(root: Path) -> Path:
     """Where the settings put it, as long as they can be read."""
     try:
-        return Wiring.of(str(root), {}, os.environ).state_dir
+        return Wiring.of(str(root), {}, os.environ).places.state_dir
     except InputError:
         return root / "var/lib/hyperpod-topology"

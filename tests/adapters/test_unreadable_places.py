@@ -36,7 +36,7 @@ def test_such_a_directory_on_path_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/scontrol").touch()
     wiring = Wiring.of(str(tmp_path), {}, {"PATH": f"{REFUSED}:{tmp_path}/bin"})
-    assert wiring.slurm_bin == tmp_path / "bin"
+    assert wiring.places.slurm_bin == tmp_path / "bin"
 
 
 @pytest.fixture

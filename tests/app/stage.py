@@ -134,7 +134,7 @@ class Stage:
         return digest(self.yaml.read_bytes())
 
     def state(self) -> Mapping[str, Any]:
-        found: dict[str, Any] = json.loads((self.wiring.state_dir / "state.json").read_text())
+        found: dict[str, Any] = json.loads((self.wiring.places.state_dir / "state.json").read_text())
         return found
 
     def loaded(self) -> Configuration:

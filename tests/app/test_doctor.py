@@ -291,13 +291,13 @@ AROUND = {
         "more.conf",
     ),
     "no-resource-config": (
-        lambda s: s.wiring.resource_config.write_text("{"),
+        lambda s: s.wiring.places.resource_config.write_text("{"),
         "resource-config",
         "bad",
         "resource_config",
     ),
     "no-instances": (
-        lambda s: s.wiring.resource_config.write_text(
+        lambda s: s.wiring.places.resource_config.write_text(
             json.dumps({"ClusterConfig": {"ClusterArn": CLUSTER_ARN}, "InstanceGroups": []})
         ),
         "resource-config",
@@ -305,12 +305,17 @@ AROUND = {
         "no data",
     ),
     "broken-parameters": (
-        lambda s: s.wiring.provisioning_parameters.write_text('{"a": 1,, }'),
+        lambda s: s.wiring.places.provisioning_parameters.write_text('{"a": 1,, }'),
         "provisioning-parameters",
         "bad",
         "provisioning_parameters",
     ),
-    "other-cluster": (lambda s: s.edit("abc123def456", "zzz999", s.wiring.resource_config), "cluster", "bad", "zzz999"),
+    "other-cluster": (
+        lambda s: s.edit("abc123def456", "zzz999", s.wiring.places.resource_config),
+        "cluster",
+        "bad",
+        "zzz999",
+    ),
     "forged-records": (lambda s: (s.room.registry / "nodes").chmod(0o777), "registry-owner", "bad", "forged"),
     "broken-record": (
         lambda s: (s.room.registry / "nodes" / "i-0123456789abcdef0.json").write_text("{"),
@@ -337,9 +342,12 @@ AROUND = {
         "every node",
     ),
     "failed-pass": (reject_reconfigure, "last-pass", "bad", "failed"),
-    "on-hold": (lambda s: (s.wiring.state_dir / "hold.json").write_text("{}"), "hold", "warn", "on hold"),
+    "on-hold": (lambda s: (s.wiring.places.state_dir / "hold.json").write_text("{}"), "hold", "warn", "on hold"),
     "state-dir-is-a-file": (
-        lambda s: (s.wiring.state_dir.rename(s.wiring.state_dir.with_name("x")), s.wiring.state_dir.write_text("")),
+        lambda s: (
+            s.wiring.places.state_dir.rename(s.wiring.places.state_dir.with_name("x")),
+            s.wiring.places.state_dir.write_text(""),
+        ),
         "way-back",
         "bad",
         "no directory",

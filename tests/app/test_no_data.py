@@ -55,7 +55,7 @@ def test_a_pass_on_a_machine_that_is_no_controller_leaves_the_clusters_state_alo
     stage.wiring.reconciler().run(Wish())
     shared = stage.room.registry / "state.json"
     before = shared.read_bytes()
-    (stage.wiring.state_dir / "state.json").unlink()  # as on a worker: same registry, a disk of its own
+    (stage.wiring.places.state_dir / "state.json").unlink()  # as on a worker: same registry, a disk of its own
     stage.room.conf.unlink()
     with pytest.raises(InputError):
         stage.wiring.reconciler().run(Wish())

@@ -387,7 +387,7 @@ def test_br_31_a_rolling_software_update_and_a_re_imaged_controller_stay_bounded
 
 def re_imaged(stage: Stage, simulated: SimulatedCluster) -> Stage:
     """A new root volume: no state directory, no topology.yaml, slurm.conf as the agent writes it, a new watch."""
-    shutil.rmtree(stage.wiring.state_dir)
+    shutil.rmtree(stage.wiring.places.state_dir)
     stage.watch.ground.passes.leave()
     stage.yaml.unlink()
     stage.agent(simulated)

@@ -86,7 +86,7 @@ def test_one_that_was_held_before_our_change_is_not_released(here: Room) -> None
     wide = here.ctld.submit("-p", "train", "-N12")
     here.merge(**APART)
     held_by_slurm(here, wide, running)
-    (here.wiring().state_dir / "jobs.json").unlink()  # as if the hold were none of our doing
+    (here.wiring().places.state_dir / "jobs.json").unlink()  # as if the hold were none of our doing
     (here.registry / "jobs.json").unlink(missing_ok=True)
     outcome = here.merge(**TOGETHER)
     assert outcome.applied is not None and outcome.applied.released == ()

@@ -58,7 +58,7 @@ class Stage:
 
     def __init__(self, room: Room) -> None:
         self.room = room
-        self.live = (room.conf.parent, room.registry, room.wiring().state_dir)
+        self.live = (room.conf.parent, room.registry, room.wiring().places.state_dir)
         self.saved = room.directory / "saved"
         for number, place in enumerate(self.live):
             shutil.copytree(place, self.saved / str(number))

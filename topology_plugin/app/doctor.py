@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from topology_plugin import __version__
 from topology_plugin.adapters.probe import Probe, SystemProbe
 from topology_plugin.adapters.registry import NODES, Unavailable
-from topology_plugin.app.observe_state import is_controller, state_files
+from topology_plugin.app.observe_state import is_controller, observe, state_files
 from topology_plugin.app.unpublished import unpublished
 from topology_plugin.app.wiring import Wiring
 from topology_plugin.core import checks_inputs, checks_slurm, checks_topology
@@ -59,11 +59,11 @@ def gather(wiring: Wiring, *, ask_aws: bool = True, probe: Probe | None = None) 
     probe = probe or SystemProbe()
     role = "controller" if is_controller(wiring) else "node"
     documents: dict[str, Document] = {}
-    config = _document(documents, "resource_config", wiring.resource_config, wiring.documents.resource_config)
+    config = _document(documents, "resource_config", wiring.places.resource_config, wiring.documents.resource_config)
     provisioning = _document(
-        documents, "provisioning_parameters", wiring.provisioning_parameters, wiring.documents.provisioning
+        documents, "provisioning_parameters", wiring.places.provisioning_parameters, wiring.documents.provisioning
     )
-    agent = _document(documents, "cluster_agent", wiring.cluster_agent, wiring.documents.cluster_agent)
+    agent = _document(documents, "cluster_agent", wiring.places.cluster_agent, wiring.documents.cluster_agent)
     arn = config.cluster_arn if config else None
     identity, identity_error = _identity(wiring)
     disk, disk_error = _disk(wiring)
@@ -114,7 +114,7 @@ def _document(into: dict[str, Document], name: str, path: Path, read: Callable[[
 
 
 def _identity(wiring: Wiring) -> tuple[str, str]:
-    given = wiring.environment.get("HYPERPOD_TOPOLOGY_INSTANCE_ID")
+    given = wiring.places.environment.get("HYPERPOD_TOPOLOGY_INSTANCE_ID")
     registrar = wiring.registrar(given, lambda sentence: None)
     registrar.timeout = _PATIENCE
     try:
@@ -132,14 +132,14 @@ def _registry(wiring: Wiring, arn: str | None, probe: Probe) -> RegistryFacts:
     if wiring.settings.registry is None:
         return RegistryFacts(off=True)
     try:
-        directory = wiring.registry(arn)
+        directory = wiring.places.registry(arn)
     except InputError as error:
         return RegistryFacts(read_error=str(error))
     if directory is None:
         return RegistryFacts(off=True)
     mounts = SystemMounts()
     mount = mounts.holding(directory)
-    chosen = wiring.root.directory is not None or wiring.settings.explicit("registry")
+    chosen = wiring.places.registry_chosen
     facts = RegistryFacts(
         str(directory),
         mount="" if chosen else shared_only(mounts)(directory),
@@ -164,7 +164,7 @@ def _registry(wiring: Wiring, arn: str | None, probe: Probe) -> RegistryFacts:
         locks=tried.locks,
         lock_error=tried.lock_error,
     )
-    door = wiring.registry_door(arn)
+    door = wiring.registry(arn)
     try:
         reading = door.read_all(arn) if door else None
     except Unavailable as error:
@@ -173,7 +173,7 @@ def _registry(wiring: Wiring, arn: str | None, probe: Probe) -> RegistryFacts:
 
 
 def _slurm(wiring: Wiring) -> SlurmFacts:
-    if wiring.given_slurm is None and wiring.slurm_bin is None:
+    if wiring.given_slurm is None and wiring.places.slurm_bin is None:
         return SlurmFacts()
     slurm = wiring.slurm
     version = slurm.version()
@@ -186,7 +186,7 @@ def _slurm(wiring: Wiring) -> SlurmFacts:
     nodes = slurm.nodes() or [] if answers else []
     explicit = tuple(str(n["name"]) for n in nodes if isinstance(n, dict) and n.get("topology"))
     return SlurmFacts(
-        str(wiring.slurm_bin or "given"),
+        str(wiring.places.slurm_bin or "given"),
         version.numbers if version else None,
         version.text if version else None,
         answers,
@@ -198,17 +198,17 @@ def _slurm(wiring: Wiring) -> SlurmFacts:
 
 
 def _services(wiring: Wiring, probe: Probe) -> ServiceFacts:
-    base = wiring.root.path(SYSTEMD)
+    base = wiring.places.root.path(SYSTEMD)
     drop_ins = sorted(base.glob("slurmctld.service.d/*hyperpod-topology*.conf")) if base.is_dir() else []
-    guard = wiring.root.inside(drop_ins[0]) if drop_ins else None
-    simulated = wiring.root.directory is not None
+    guard = wiring.places.root.inside(drop_ins[0]) if drop_ins else None
+    simulated = wiring.places.root.directory is not None
     watch = None if simulated else probe.service(WATCH)
     return ServiceFacts(guard, watch, systemd=not simulated and watch is not None)
 
 
 def _disk(wiring: Wiring) -> tuple[Disk | None, str]:
     try:
-        return wiring.doors().live.disk(), ""
+        return wiring.live_files().disk(), ""
     except InputError as error:
         return None, "; ".join(map(str, error.issues[:3]))
     except OSError as error:
@@ -219,8 +219,6 @@ def _state(wiring: Wiring, controller: bool) -> tuple[State | None, str, bool]:
     """A pass in memory on the controller, else what the last one wrote."""
     why = ""
     if controller:
-        from topology_plugin.app.reconcile import observe
-
         try:
             return observe(wiring), "", True
         except (InputError, PassError) as error:
@@ -248,12 +246,11 @@ def _live(wiring: Wiring, patient: Patient) -> Live | None:
 
 def _aws(wiring: Wiring, patient: Patient) -> dict[str, str | None]:
     """Each API once, for one instance: what it says of the permission. "": it answers."""
-    if wiring.root.directory is not None or patient.config is None:
+    if wiring.places.root.directory is not None or patient.config is None:
         return {}
     ids = [i.instance_id for _, i in patient.config.instances() if i.instance_id][:1]
-    doors, _ = wiring._apis()
     found: dict[str, str | None] = {}
-    for source, make in doors.items():
+    for source, make in wiring.aws().sources.items():
         if find_spec("boto3") is None:
             found[source] = "boto3 is not installed, so AWS cannot be asked"
             continue
@@ -267,7 +264,7 @@ def _aws(wiring: Wiring, patient: Patient) -> dict[str, str | None]:
 def _rehearsal(wiring: Wiring) -> str | None:
     from topology_plugin.adapters.rehearsal import NamespaceRehearsal
 
-    return NamespaceRehearsal(wiring.slurm_bin).available()
+    return NamespaceRehearsal(wiring.places.slurm_bin).available()
 
 
 def _way_back(wiring: Wiring) -> dict[str, Any]:
@@ -275,7 +272,7 @@ def _way_back(wiring: Wiring) -> dict[str, Any]:
     from topology_plugin.adapters.files import RealFiles
     from topology_plugin.adapters.generations import Generations
 
-    directory = wiring.state_dir
+    directory = wiring.places.state_dir
     if directory.is_dir() and not os.access(directory, os.R_OK | os.W_OK | os.X_OK):
         return {"state_dir_error": "no permission"}
     if directory.exists() and not directory.is_dir():

@@ -60,7 +60,7 @@ def faults(wiring: Wiring, found: Subject) -> tuple[str, ...]:
         disk = wiring.doors().live.disk()
     except (InputError, OSError):
         return ()
-    every = check_files(disk.conf, disk.topology_yaml, disk.topology_conf, wiring.slurm_numbers)
+    every = check_files(disk.conf, disk.topology_yaml, disk.topology_conf, wiring.judge.numbers)
     deadly = set(unhealthy(every))
     word = disk.words.get(found.name) if found.kind == "partition" else None
     names = [found.name] + ([f"topology {word}"] if word else [])

@@ -11,6 +11,7 @@ from topology_plugin.adapters.clock import Clock
 from topology_plugin.adapters.documents import Documents
 from topology_plugin.adapters.registry import Reading, Registry, Unavailable
 from topology_plugin.adapters.signs import Sign, file_sign
+from topology_plugin.app.places import Places
 from topology_plugin.core.cluster_agent import ClusterAgent
 from topology_plugin.core.decision import Memory
 from topology_plugin.core.instance_types import capability
@@ -31,15 +32,6 @@ class Api(Protocol):
     """SageMaker or EC2: what it knows of these instances, within the budget. Never raises for a service that fails."""
 
     def answers(self, instance_ids: Sequence[str]) -> ApiAnswers: ...
-
-
-@dataclass(frozen=True)
-class Places:
-    """Where the documents lie."""
-
-    resource_config: Path
-    provisioning_parameters: Path
-    cluster_agent: Path
 
 
 @dataclass(frozen=True)

@@ -32,10 +32,6 @@ class Seen:
     live: Live | None = None
 
 
-def load_state(wiring: Wiring) -> State:
-    return see(wiring).state
-
-
 def see(wiring: Wiring, given: str | None = None) -> Seen:
     """The State that reading commands show. `given`: a file with a state or `kubectl get nodes -o json` (`-`: stdin).
 
@@ -46,8 +42,6 @@ def see(wiring: Wiring, given: str | None = None) -> Seen:
     tried: list[Issue] = []
     if is_controller(wiring):
         try:
-            from topology_plugin.app.reconcile import observe
-
             return Seen(observe(wiring), "a pass in memory just now", True)
         except InputError as error:
             tried.extend(error.issues)
@@ -68,37 +62,28 @@ def see(wiring: Wiring, given: str | None = None) -> Seen:
     raise InputError([*tried[:-1], Issue(tried[-1].where, tried[-1].what, tried[-1].remedy or remedy)])
 
 
+def observe(wiring: Wiring) -> State:
+    """A pass in memory: what is in force, what is desired and why. Writes nothing. Raises InputError."""
+    from topology_plugin.app.reconcile import Wish
+
+    return wiring.reconciler().think(Wish(dry_run=True, ask=False)).state
+
+
 def is_controller(wiring: Wiring) -> bool:
     """Only the controller's resource_config is current: elsewhere what the last pass wrote is nearer to the truth.
 
     True where both inputs are on disk, and this machine keeps a state directory or nobody left a state.json.
     """
-    if not (is_file(wiring.slurm_conf) and is_file(wiring.resource_config)):
+    places = wiring.places
+    if not (is_file(places.slurm_conf) and is_file(places.resource_config)):
         return False
-    return exists(wiring.state_dir) or not any(is_file(path) for path in state_files(wiring))
-
-
-def cluster_arn(wiring: Wiring) -> str | None:
-    """The ARN in resource_config.json; None if the file or the ARN cannot be read."""
-    try:
-        data = json.loads(wiring.resource_config.read_bytes().decode("utf-8-sig"))
-        found = data["ClusterConfig"]["ClusterArn"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return found if isinstance(found, str) else None
+    return exists(places.state_dir) or not any(is_file(path) for path in state_files(wiring))
 
 
 def state_files(wiring: Wiring) -> list[Path]:
     """Places of state.json, the shared one first."""
-    places = []
-    try:
-        registry = wiring.registry(cluster_arn(wiring))
-    except InputError:
-        registry = None
-    if registry is not None:
-        places.append(registry / STATE_FILE)
-    places.append(wiring.state_dir / STATE_FILE)
-    return places
+    directories = (wiring.shared_directory(), wiring.places.state_dir)
+    return [directory / STATE_FILE for directory in directories if directory is not None]
 
 
 def facts_in_force(wiring: Wiring, state: State) -> dict[str, Fact]:
@@ -156,7 +141,7 @@ def _configuration(kept: Generation) -> Configuration | None:
 
 def load_live(wiring: Wiring) -> Live | None:
     """Node states and jobs of this moment; None where Slurm gives no answer."""
-    if wiring.slurm_bin is None:
+    if wiring.places.slurm_bin is None:
         return None
     nodes = wiring.slurm.nodes()
     return None if nodes is None else Live.parse(nodes, wiring.slurm.jobs())
@@ -179,4 +164,4 @@ def _from_file(given: str) -> Seen:
     return Seen(State.from_json(data), where, False)
 
 
-__all__ = ["Seen", "cluster_arn", "is_controller", "load_live", "load_state", "see", "state_files"]
+__all__ = ["Seen", "is_controller", "load_live", "observe", "see", "state_files"]

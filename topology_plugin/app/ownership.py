@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from topology_plugin.adapters.files import FileError
 from topology_plugin.adapters.generations import HOLD, OWNERSHIP
@@ -12,16 +11,13 @@ from topology_plugin.app.apply import Doors
 from topology_plugin.core.cluster_agent import ClusterAgent
 from topology_plugin.core.disk import Disk
 from topology_plugin.core.ownership import Facts, OwnershipNote, foreign, judge
+from topology_plugin.core.settings import Settings
 from topology_plugin.core.state import Owner
 
-if TYPE_CHECKING:
-    from topology_plugin.app.wiring import Wiring
 
-
-def owner(wiring: Wiring, doors: Doors, disk: Disk, agent: ClusterAgent | None, *, adopt: bool) -> Owner:
+def owner(settings: Settings, doors: Doors, disk: Disk, agent: ClusterAgent | None, *, adopt: bool) -> Owner:
     """Writes nothing. `agent` None: its file is not there or cannot be read."""
     stands, is_file = foreign(disk, doors.generations, doors.classic)
-    settings = wiring.settings
     return judge(
         Facts(
             settings.mode,

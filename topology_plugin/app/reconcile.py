@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from topology_plugin.adapters import collector
 from topology_plugin.adapters.cluster_lock import Turn
 from topology_plugin.adapters.generations import OWNERSHIP, STATE
 from topology_plugin.app import ownership, watched_files
 from topology_plugin.app.apply import Applied, ApplyFailed, Doors, execute, settle_jobs
+from topology_plugin.app.judgement import Judge
 from topology_plugin.app.observation import Observer
 from topology_plugin.app.recording import Recorder, back_off
 from topology_plugin.app.thought import Thinker, Thought, Wish
@@ -22,10 +22,8 @@ from topology_plugin.core import target
 from topology_plugin.core.diff import Diff
 from topology_plugin.core.issues import InputError, PassError
 from topology_plugin.core.plan import Plan
+from topology_plugin.core.settings import Settings
 from topology_plugin.core.state import State
-
-if TYPE_CHECKING:
-    from topology_plugin.app.wiring import Wiring
 
 
 @dataclass(frozen=True)
@@ -46,10 +44,12 @@ class Outcome:
 class Reconciler:
     """Passes over one cluster. Keeps what it read, so that the next look reads only what changed."""
 
-    wiring: Wiring
+    settings: Settings
+    judge: Judge
     new_doors: Callable[[], Doors]
     observer: Observer
     writer: Writer
+    metrics: Callable[[State], None] = field(default=lambda state: None)
     say: Callable[[str], None] = field(default=lambda sentence: None)
     conf_files: tuple[str, ...] = ()
     _now: Doors | None = None
@@ -99,7 +99,7 @@ class Reconciler:
         return thought
 
     def _thinker(self) -> Thinker:
-        return Thinker(self.wiring, self.doors, self.observer, self.writer)
+        return Thinker(self.settings, self.doors, self.observer, self.writer)
 
     def relieved(self) -> bool:
         return self.writer.relieved()
@@ -181,13 +181,13 @@ class Reconciler:
     def _refuse(self, thought: Thought, wish: Wish) -> None:
         """What slurmctld would die of, or what would leave nodes of a partition out, is never published."""
         after = target.in_place(thought.disk, thought.target, self.doors.classic)
-        faults = [*self.doors.check(after), *self.wiring.faults(thought.state.desired, after, self.doors, wish.offline)]
+        faults = [*self.doors.check(after), *self.judge.faults(thought.state.desired, after, self.doors, wish.offline)]
         if faults:
             raise ApplyFailed("validation", "refused before anything was changed: " + "; ".join(map(str, faults[:5])))
 
     def _rehearse(self, thought: Thought, wish: Wish) -> bool:
         """True if the installed slurmctld started with the new configuration in a network namespace of its own."""
-        rehearsal = None if wish.offline else self.wiring.rehearsal(self.doors)
+        rehearsal = None if wish.offline else self.judge.rehearsal(self.doors)
         if rehearsal is None:
             return False
         self.say("rehearsing: the installed slurmctld starts with it, apart from everything")
@@ -199,7 +199,7 @@ class Reconciler:
     # --- recording ---
 
     def _recorder(self, shared: bool = True) -> Recorder:
-        return Recorder(self.doors.generations, self.wiring.clock, self.wiring.write_metrics, shared)
+        return Recorder(self.doors.generations, self.doors.clock, self.metrics, shared)
 
     def _recorded(self, thought: Thought, result: str, reason: str, waits: str = "") -> Outcome:
         state, unsaid = self._recorder(not thought.passive).ended(thought.state, result, reason)
@@ -211,14 +211,9 @@ class Reconciler:
         """A look that failed is a failed pass too: nobody may take the former state for today's."""
         former = self._thinker().former()
         # A machine that never ended a pass is no controller: what it can't read says nothing of the cluster.
-        passed_here = (self.wiring.state_dir / STATE).is_file()
+        passed_here = (self.doors.generations.state_dir / STATE).is_file()
         if former is not None and turn.holder is None and passed_here:
             self._recorder().failed(former, "input", str(error))
 
 
-def observe(wiring: Wiring) -> State:
-    """A pass in memory: what is in force, what is desired and why. Writes nothing. Raises InputError."""
-    return wiring.reconciler().think(Wish(dry_run=True, ask=False)).state
-
-
-__all__ = ["Outcome", "Reconciler", "Thought", "Wish", "back_off", "observe"]
+__all__ = ["Outcome", "Reconciler", "Thought", "Wish", "back_off"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from topology_plugin.adapters.generations import HOLD
@@ -56,13 +55,17 @@ class Rollback:
         """With today's inventory. Where that cannot be had (no resource_config.json, no memory), the generation is
         taken as it is: validation says if it no longer fits."""
         reconciler = wiring.reconciler(say)
-        doors = reconciler.doors
+        doors, judge = reconciler.doors, wiring.judge
+
+        def faults(configuration: Configuration, after: Disk) -> list[Issue]:
+            return judge.faults(configuration, after, doors)
+
         try:
             thought = reconciler.think(Wish(dry_run=True))
         except InputError as error:
             say(f"joiners cannot be told from the files: {error}")
-            return cls(doors, lambda configuration, disk: configuration, partial(_faults, wiring, doors))
-        ask = wiring.rehearsal(doors)
+            return cls(doors, lambda configuration, disk: configuration, faults)
+        ask = judge.rehearsal(doors)
 
         def rehearse(configuration: Configuration, wanted: Target, disk: Disk) -> str:
             decision = replace(thought.state.decision, configuration=configuration)
@@ -73,16 +76,12 @@ class Rollback:
         return cls(
             doors,
             lambda configuration, disk: held(configuration, inventory, most),
-            partial(_faults, wiring, doors),
+            faults,
             rehearse if ask else None,
         )
 
     def run(self, number: int | None, *, dry_run: bool = False) -> RolledBack:
         return rollback(self.doors, number, self.complete, self.faults, self.rehearsal, dry_run=dry_run)
-
-
-def _faults(wiring: Wiring, doors: Doors, configuration: Configuration, after: Disk) -> list[Issue]:
-    return wiring.faults(configuration, after, doors)
 
 
 def choose(doors: Doors, number: int | None) -> Generation:

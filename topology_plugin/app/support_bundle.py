@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from topology_plugin.app.observe_state import state_files
-from topology_plugin.app.wiring import SETTINGS_FILE, Wiring
+from topology_plugin.app.wiring import Wiring
 from topology_plugin.core.issues import InputError, Issue
 from topology_plugin.core.redaction import Redaction
 
@@ -47,10 +47,10 @@ def collect(wiring: Wiring, checks: Mapping[str, Any], path: Path) -> list[str]:
 def _texts(wiring: Wiring, checks: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "doctor.json", json.dumps(checks, indent=2, ensure_ascii=False)
     named = {
-        "resource_config.json": wiring.resource_config,
-        "provisioning_parameters.json": wiring.provisioning_parameters,
-        "cluster_agent.json": wiring.cluster_agent,
-        "settings.json": wiring.root.path(SETTINGS_FILE),
+        "resource_config.json": wiring.places.resource_config,
+        "provisioning_parameters.json": wiring.places.provisioning_parameters,
+        "cluster_agent.json": wiring.places.cluster_agent,
+        "settings.json": wiring.places.settings_file,
     }
     for name, path in named.items():
         yield from _file(name, path)
@@ -61,13 +61,13 @@ def _texts(wiring: Wiring, checks: Mapping[str, Any]) -> Iterator[tuple[str, str
             yield from _file(f"generations-{number + 1}/{meta.parent.name}.json", meta)
         for note in ("hold.json", "ownership.json"):
             yield from _file(f"notes-{number + 1}/{note}", path.parent / note)
-    if wiring.root.directory is None:
+    if wiring.places.root.directory is None:
         yield from _logs()
 
 
 def _slurm(wiring: Wiring) -> Iterator[tuple[str, str]]:
     try:
-        live = wiring.doors().live
+        live = wiring.live_files()
         disk = live.disk()
     except (InputError, OSError) as error:
         yield "slurm/error.txt", str(error)
@@ -77,7 +77,7 @@ def _slurm(wiring: Wiring) -> Iterator[tuple[str, str]]:
     for name, data in (("topology.yaml", disk.topology_yaml), ("topology.conf", disk.topology_conf)):
         if data is not None:
             yield f"slurm/{name}", data.decode("utf-8", "replace")
-    shown = wiring.slurm.topoconf() if wiring.slurm_bin is not None else None
+    shown = wiring.slurm.topoconf() if wiring.places.slurm_bin is not None else None
     if shown is not None:
         yield "slurm/topoconf.yaml", shown
 

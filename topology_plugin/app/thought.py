@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from topology_plugin import __version__
 from topology_plugin.adapters.cluster_lock import Turn
@@ -26,12 +25,10 @@ from topology_plugin.core.issues import InputError, Issue, PassError
 from topology_plugin.core.live import Live
 from topology_plugin.core.merge import merge
 from topology_plugin.core.plan import Plan, Target
+from topology_plugin.core.settings import Settings
 from topology_plugin.core.state import Counters, Owner, PassResult, State
 from topology_plugin.core.topology import FLAT_ONLY, Configuration
 from topology_plugin.core.versions import Support, support
-
-if TYPE_CHECKING:
-    from topology_plugin.app.wiring import Wiring
 
 
 @dataclass(frozen=True)
@@ -67,7 +64,7 @@ class Thought:
 class Thinker:
     """`doors` are of this one pass. Writes nothing."""
 
-    wiring: Wiring
+    settings: Settings
     doors: Doors
     observer: Observer
     writer: Writer
@@ -90,7 +87,7 @@ class Thinker:
         if observation.blind and not memory.identities:
             raise InputError(observation.documents.issues)
         slurm = self._support(disk)
-        decision = merge(observation.inventory, self.wiring.settings, observation.memory, classic=doors.classic)
+        decision = merge(observation.inventory, self.settings, observation.memory, classic=doors.classic)
         held_by = doors.generations.note(HOLD)
         hold = held_by is not None
         in_force = self._in_force(disk, current, wish)
@@ -99,7 +96,7 @@ class Thinker:
             decision = self._held(decision, disk, in_force, observation)
             reason = f" ({held_by['reason']})" if held_by and held_by.get("reason") else ""
             notes.append(f"on hold{reason}: joiners are added as unplaced, nothing else changes (end it with resume)")
-        owner = ownership.owner(self.wiring, doors, disk, observation.documents.agent, adopt=wish.adopt)
+        owner = ownership.owner(self.settings, doors, disk, observation.documents.agent, adopt=wish.adopt)
         other = self._other_writer(turn, disk, wish)
         owner = Owner("another controller", other, writes=False) if other else owner
         wanted = target.of_configuration(
@@ -178,7 +175,7 @@ class Thinker:
         kept = (last.configuration if last else None) or disk.configuration() or in_force
         if kept is None:
             return decision
-        most = self.wiring.settings.max_unplaced_leaves
+        most = self.settings.max_unplaced_leaves
         return replace(decision, configuration=held_configuration(kept, observation.inventory, most))
 
     def _ours(self, text: bytes | None) -> bool:
@@ -235,7 +232,7 @@ class Thinker:
                 "version": __version__,
                 "slurm_version": state.slurm_version,
                 "cluster_arn": state.cluster_arn,
-                "time": self.wiring.clock.now(),
+                "time": self.doors.clock.now(),
                 "by": "merge",
             },
         )

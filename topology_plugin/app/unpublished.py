@@ -16,14 +16,14 @@ def unpublished(wiring: Wiring, patient: Patient) -> Iterable[tuple[str, str]]:
     """Facts about HyperPod that AWS does not document, as they are on this machine."""
     raw: Any = None
     with contextlib.suppress(OSError, ValueError):
-        raw = json.loads(wiring.resource_config.read_bytes().decode("utf-8-sig"))
+        raw = json.loads(wiring.places.resource_config.read_bytes().decode("utf-8-sig"))
     if isinstance(raw, Mapping):
         nested = raw.get("ClusterConfig")
         inside: Mapping[str, Any] = nested if isinstance(nested, Mapping) else {}
         places = [name for name, where in (("ClusterConfig", inside), ("the top level", raw)) if "ClusterType" in where]
         yield "ClusterType stands in", " and ".join(places) or "no place"
         yield "InstanceLabel is", _label_forms(raw)
-    tag = wiring.root.path("/sys/devices/virtual/dmi/id/board_asset_tag")
+    tag = wiring.places.root.path("/sys/devices/virtual/dmi/id/board_asset_tag")
     with contextlib.suppress(OSError):
         told = tag.read_text(errors="replace").strip()
         yield "board_asset_tag holds", "an instance id" if told.startswith("i-") else "something else"

@@ -34,7 +34,7 @@ def demo(door: Door, nodes: int, keep: bool) -> int:
     """
     from topology_plugin.app.demo import Demo
 
-    slurm_bin = door.wiring().slurm_bin
+    slurm_bin = door.wiring().places.slurm_bin
     directory = Path(tempfile.mkdtemp(prefix="hyperpod-topology-demo-"))
     stage = Demo(directory, slurm_bin, nodes, _progress)
     begin = time.monotonic()

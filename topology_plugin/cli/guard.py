@@ -66,26 +66,19 @@ def within(seconds: float, work: Callable[[], None]) -> int:
 
 
 def _guard(door: Door) -> None:
-    from topology_plugin.adapters.files import RealFiles
-    from topology_plugin.adapters.generations import Generations
-    from topology_plugin.adapters.live_files import LiveFiles
     from topology_plugin.adapters.pass_lock import PassLock
     from topology_plugin.app.guard import guard as mend
     from topology_plugin.core.issues import PassError
-    from topology_plugin.core.versions import support
 
     wiring = door.wiring()
     if wiring.settings.mode == "off":
         say("mode is off: nothing was looked at")
         return
-    files = RealFiles()
-    live = LiveFiles(files, wiring.named_slurm_conf, wiring.machine_path)
-    generations = Generations(files, None, wiring.state_dir)
-    classic = support(wiring.slurm.version(), {}).classic
-    lock = PassLock(wiring.state_dir, LOCK_WAIT)
+    live, generations = wiring.live_files(), wiring.local_generations()
+    lock = PassLock(generations.state_dir, LOCK_WAIT)
     with suppress(PassError):  # a pass under way, or a state_dir that cannot be written: slurmctld starts now anyway
         lock.__enter__()
-    done = mend(live, generations, wiring.check, classic, wiring.settings.mode)
+    done = mend(live, generations, wiring.judge.deadly, wiring.classic(), wiring.settings.mode)
     if done.outcome == "startable":
         if door.verbose:
             say("no rule for topologies that keeps slurmctld from starting is broken on disk")

@@ -54,7 +54,7 @@ class JobView:
     @cached_property
     def _loaded(self) -> Configuration | None:
         """What slurmctld has loaded, by its own words (25.05+); None: it gives no answer."""
-        text = self.wiring.slurm.topoconf() if self.wiring.slurm_bin else None
+        text = self.wiring.slurm.topoconf() if self.wiring.places.slurm_bin else None
         words = self.wiring.slurm.partitions() if text is not None else None
         if text is None or words is None:
             return None
@@ -70,7 +70,9 @@ class JobView:
     def _rows(self) -> Mapping[str, Mapping[str, str]]:
         """`scontrol show partitions` by partition: key → value."""
         answer = (
-            self.wiring.slurm.run("scontrol", "show", "partitions", "--oneliner") if self.wiring.slurm_bin else None
+            self.wiring.slurm.run("scontrol", "show", "partitions", "--oneliner")
+            if self.wiring.places.slurm_bin
+            else None
         )
         rows = {}
         for line in answer.out.splitlines() if answer and answer.ok else ():
@@ -121,7 +123,7 @@ class JobView:
 
     @cached_property
     def _parameters(self) -> Mapping[str, str]:
-        return (self.wiring.slurm.config() if self.wiring.slurm_bin else None) or {}
+        return (self.wiring.slurm.config() if self.wiring.places.slurm_bin else None) or {}
 
     def parameter(self, name: str) -> str:
         """A line of `scontrol show config`; "" where Slurm gives no answer."""

@@ -12,7 +12,7 @@ from topology_plugin.core.state import State
 
 def writing_metrics(wiring: Wiring) -> Wiring:
     """The same wiring, whose passes write the file that `metrics_file` names."""
-    path = wiring.placed("metrics_file", "")
+    path = wiring.places.setting("metrics_file", "")
     return replace(wiring, metrics=_writer(path))
 
 

@@ -17,7 +17,7 @@ from topology_plugin.jobs.policy_trial import trial
 def check(view: JobView, directory: str | None) -> int:
     """Nothing is turned on: the line stays the operator's to add. Exit code 1 if this Slurm cannot load it."""
     text = _policy(view)
-    found = trial(view.wiring.slurm_bin, text)
+    found = trial(view.wiring.places.slurm_bin, text)
     if not found.loads:
         click.echo("This Slurm cannot use the policy plugin:")
         for words in found.words:
@@ -27,7 +27,7 @@ def check(view: JobView, directory: str | None) -> int:
         )
         return EXIT_FAILED
     click.echo("This Slurm loads the policy plugin (tried on a slurmctld of its own).")
-    conf = view.wiring.slurm_conf
+    conf = view.wiring.places.slurm_conf
     if directory is not None:
         _write(Path(directory), text)
     else:
@@ -43,7 +43,7 @@ def check(view: JobView, directory: str | None) -> int:
 
 
 def _policy(view: JobView) -> str:
-    nodes = (view.wiring.slurm.nodes() if view.wiring.slurm_bin else None) or []
+    nodes = (view.wiring.slurm.nodes() if view.wiring.places.slurm_bin else None) or []
     facts = {}
     for name in view.partitions:
         topology = view.topology(name)

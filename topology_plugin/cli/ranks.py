@@ -67,7 +67,7 @@ def _nodes(
 ) -> tuple[tuple[str, ...], str]:
     if nodelist is not None:
         return tuple(dict.fromkeys(expand(nodelist))), view.chosen(partition)
-    environment = view.wiring.environment
+    environment = view.wiring.places.environment
     own = environment.get("SLURM_JOB_ID")
     if label is None or label == own:
         listed = environment.get("SLURM_JOB_NODELIST")

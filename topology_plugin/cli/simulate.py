@@ -67,7 +67,7 @@ def simulate(
     play = Play(seed=seed, occupancy=occupancy, losses=losses)
     end_cleanly_on_sigterm()
     say(f"{len(kept)} jobs on {cluster} under {', '.join(one.name for one in chosen)}")
-    found = contest(place, chosen, kept, play, door.wiring().slurm_bin, _Progress())
+    found = contest(place, chosen, kept, play, door.wiring().places.slurm_bin, _Progress())
     if form == "json":
         put_json({"cluster": cluster, "seed": seed, "jobs": len(kept), "outcomes": [one.to_json() for one in found]})
     else:

@@ -93,7 +93,7 @@ def _plan(
     script: _Script,
 ) -> tuple[SbatchLine, list[str]]:
     """The user's line, and what goes into it."""
-    line = SbatchLine.parse(arguments, script.read, view.wiring.environment)
+    line = SbatchLine.parse(arguments, script.read, view.wiring.places.environment)
     word = required or preferred
     if word is None:
         return line, []

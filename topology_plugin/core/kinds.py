@@ -45,7 +45,7 @@ def choose(inventory: Inventory, settings: Settings, remembered: Mapping[str, st
 def _evidence(inventory: Inventory, remembered: Mapping[str, str]) -> dict[str, str]:
     """An UltraServer id proves block, network layers prove tree; once seen it stays (one late label flips nothing)."""
     evidence = dict(remembered)
-    for node in inventory.nodes.values():
+    for node, *_ in inventory.alike:
         key = node.instance_type or (f"group:{node.group}" if node.group else None)
         if key is None:
             continue
@@ -80,7 +80,7 @@ def _is_compute(name: str, inventory: Inventory) -> bool:
     if inventory.roles_known:
         return True
     named = {node for p in inventory.partitions.values() if not p.all_nodes for node in p.nodes}
-    return any(node.group == name and node.name in named for node in inventory.nodes.values())
+    return name in _present(named, inventory)
 
 
 def _groups_of(partition: str, inventory: Inventory) -> set[str]:
@@ -89,8 +89,12 @@ def _groups_of(partition: str, inventory: Inventory) -> set[str]:
     if declared.all_nodes:
         return set(inventory.groups)
     named = {group.name for group in inventory.groups.values() if partition in group.partitions}
-    present = {inventory.nodes[node].group for node in declared.nodes if node in inventory.nodes}
-    return named | {group for group in present if group is not None and group in inventory.groups}
+    return named | (_present(set(declared.nodes), inventory) & inventory.groups.keys())
+
+
+def _present(nodes: set[str], inventory: Inventory) -> set[str]:
+    """Groups of these nodes."""
+    return {some[0].group for some in inventory.alike if some[0].group and any(n.name in nodes for n in some)}
 
 
 def _of_partition(

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TypeAlias
 
 from topology_plugin.core.decision import Identity, Memory
 from topology_plugin.core.instances import IPV4, Instance
@@ -111,9 +112,10 @@ def take_stock(
     groups, roles_known = _groups(sources, memory, identities)
     instances = {i.instance_id: i for _, i in sources.config.instances()} if sources.config else {}
     found: dict[str, Node] = {}
+    told: dict[tuple[object, ...], _Told] = {}
     for node in nodes:
         identity = identities.get(node.name)
-        found[node.name] = _described(node, identity, instances, sources) if identity else _unknown(node)
+        found[node.name] = _described(node, identity, instances, sources, told) if identity else _unknown(node)
     if sources.config is not None:
         behind = {identity.instance_id for identity in identities.values()}
         issues.extend(_behind_no_node(sources.config, behind, groups))
@@ -134,7 +136,17 @@ def _addresses(node: SlurmNode) -> tuple[str, ...]:
     return (node.addr, node.hostname) if node.addr else (node.hostname,)
 
 
-def _described(node: SlurmNode, identity: Identity, instances: Mapping[str | None, Instance], sources: Sources) -> Node:
+_Told: TypeAlias = tuple[Mapping[str, Position], Mapping[str, str]]
+
+
+def _described(
+    node: SlurmNode,
+    identity: Identity,
+    instances: Mapping[str | None, Instance],
+    sources: Sources,
+    told: dict[tuple[object, ...], _Told],
+) -> Node:
+    """`told`: what sources said of the nodes before, so that neighbours share it (positions are shared already)."""
     answers: dict[str, Position] = {}
     silent: dict[str, str] = {}
     zone = identity.zone
@@ -162,6 +174,7 @@ def _described(node: SlurmNode, identity: Identity, instances: Mapping[str | Non
             answers[source] = position
         else:
             silent[source] = api.silent.get(identity.instance_id) or api.problem or "knows no position"
+    key = *answers, *map(id, answers.values()), *silent, *silent.values()
     return Node(
         node.name,
         identity.instance_id,
@@ -169,8 +182,7 @@ def _described(node: SlurmNode, identity: Identity, instances: Mapping[str | Non
         identity.group,
         identity.instance_type,
         zone,
-        answers,
-        silent,
+        *told.setdefault(key, (answers, silent)),
         _addresses(node),
         node.dynamic,
     )

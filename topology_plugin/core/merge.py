@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from topology_plugin.core.blocks import base_size, sizes_for, stack
 from topology_plugin.core.decision import Decision, Memory, PartitionDecision, Placement
-from topology_plugin.core.inventory import Inventory
+from topology_plugin.core.inventory import Inventory, Node
 from topology_plugin.core.kinds import KindChoice, Kinds, choose
 from topology_plugin.core.matching import UNREAD
 from topology_plugin.core.names import partition_topology_name
@@ -68,37 +68,44 @@ def _wish(partition: str, choice: KindChoice, settings: Settings) -> _Wish:
 def _remembering(
     inventory: Inventory, sources: tuple[str, ...], memory: Memory
 ) -> tuple[Inventory, Mapping[str, Mapping[str, Position]]]:
-    """Nodes whose sources are silent keep the last known position of the same instance; and what to remember now.
+    """Nodes whose sources are silent keep the last known position of the same instance; and what to remember now."""
+    changed: dict[str, Node] = {}
+    positions: dict[str, Mapping[str, Position]] = {}
+    nothing: Mapping[str, Position] = {}
+    for nodes in inventory.alike:
+        known: dict[int, tuple[Mapping[str, Position], Mapping[str, Position]]] = {}
+        for node in nodes:
+            if node.instance_id is None:
+                continue
+            before = memory.positions.get(node.instance_id, nothing)
+            if id(before) not in known:
+                known[id(before)] = _recalled(node, sources, before)
+            answers, now = known[id(before)]
+            if answers is not node.answers:
+                changed[node.name] = replace(node, answers=answers)
+            if now:
+                positions[node.instance_id] = now
+    return replace(inventory, nodes={**inventory.nodes, **changed}) if changed else inventory, positions
+
+
+def _recalled(
+    node: Node, sources: tuple[str, ...], before: Mapping[str, Position]
+) -> tuple[Mapping[str, Position], Mapping[str, Position]]:
+    """The node's answers with those last known (`before`: id space → position), and what to remember of them.
 
     While resource_config cannot be read, a record moves nobody whose label is known: it may be older than that.
     """
-    nodes = dict(inventory.nodes)
-    positions: dict[str, Mapping[str, Position]] = {}
-    equal: dict[tuple[object, ...], dict[str, Position]] = {}  # a leaf's nodes share one position, and this
-    for name, node in inventory.nodes.items():
-        instance_id = node.instance_id
-        if instance_id is None:
-            continue
-        before = memory.positions.get(instance_id)
-        unread = node.silent.get("resource-config") == UNREAD
-        if unread and "records" in node.answers and before and SPACES["records"] in before:
-            node = replace(node, answers={s: p for s, p in node.answers.items() if s != "records"})
-            nodes[name] = node
-        key = (*node.answers, *map(id, node.answers.values()))
-        now = equal.get(key)
-        if now is None:
-            now = {}
-            for source in _by_strength(node.answers, sources):
-                if source in SPACES and node.answers[source]:
-                    now.setdefault(SPACES[source], node.answers[source])
-            equal[key] = now
-        if before and not before.keys() <= now.keys():
-            kept = {space: position for space, position in before.items() if space not in now}
-            nodes[name] = replace(node, answers={**node.answers, **{f"last-known:{s}": p for s, p in kept.items()}})
-            now = now | kept
-        if now:
-            positions[instance_id] = now if len(now) == 1 else dict(sorted(now.items()))
-    return replace(inventory, nodes=nodes), positions
+    answers = node.answers
+    if "records" in answers and SPACES["records"] in before and node.silent.get("resource-config") == UNREAD:
+        answers = {source: position for source, position in answers.items() if source != "records"}
+    now: dict[str, Position] = {}
+    for source in _by_strength(answers, sources):
+        if source in SPACES and answers[source]:
+            now.setdefault(SPACES[source], answers[source])
+    kept = {space: position for space, position in before.items() if space not in now}
+    if kept:
+        answers = {**answers, **{f"last-known:{space}": position for space, position in kept.items()}}
+    return answers, dict(sorted({**now, **kept}.items()))
 
 
 def _space_of(source: str) -> str:
@@ -189,43 +196,38 @@ def _place(
 ) -> Placement:
     """One id space for the whole topology: the one that places most nodes. Ties: the last choice, else by `sources`."""
     order = list(dict.fromkeys(SPACES[source] for source in settings.sources))
-    candidates: dict[str, dict[str, tuple[str, Position]]] = {space: {} for space in order}
-    ranked: dict[tuple[str, ...], list[tuple[str, list[str]]]] = {}  # few nodes differ in who answered
-    for node in members:
-        known = inventory.nodes.get(node)
-        if known is None:
-            continue
-        answered = tuple(known.answers)
-        if answered not in ranked:
-            strongest = list(_by_strength(answered, settings.sources))
-            ranked[answered] = [(space, [s for s in strongest if _space_of(s) == space]) for space in order]
-        for space, sources in ranked[answered]:
-            for source in sources:
-                position = known.answers[source]
-                if position.path if kind == "tree" else position.ultraserver:
-                    candidates[space][node] = (source, position)
-                    break
     if not order:
         return Placement(None, unplaced=dict.fromkeys(members, "no source is configured"))
+    there = set(members)
+    candidates: dict[str, list[tuple[str, Position, list[str]]]] = {space: [] for space in order}
+    for nodes in inventory.alike:
+        answers = nodes[0].answers
+        found: dict[str, tuple[str, Position]] = {}
+        for source in _by_strength(answers, settings.sources):
+            position = answers[source]
+            if position.path if kind == "tree" else position.ultraserver:
+                found.setdefault(_space_of(source), (source, position))
+        names = [node.name for node in nodes if node.name in there] if found else []
+        for space in found if names else ():
+            candidates[space].append((*found[space], names))
+    counts = {space: sum(len(names) for _, _, names in candidates[space]) for space in order}
     last = memory.spaces.get(name)
-    best = max(order, key=lambda space: (len(candidates[space]), space == last, -order.index(space)))
-    chosen = candidates[best]
-    unplaced = {node: _why(node, kind, best, inventory) for node in members if node not in chosen}
+    best = max(order, key=lambda space: (counts[space], space == last, -order.index(space)))
+    placed: dict[str, Position] = {}
+    source_of: dict[str, str] = {}
+    for source, position, names in candidates[best]:
+        placed.update(dict.fromkeys(names, position))
+        source_of.update(dict.fromkeys(names, source))
+    unplaced = {node: _why(node, kind, best, inventory) for node in members if node not in placed}
     notes = []
-    if unplaced and chosen:
-        others = {s: sum(1 for n in unplaced if n in candidates[s]) for s in order if s != best}
+    if unplaced and placed:
+        others = {s: sum(n in unplaced for _, _, names in candidates[s] for n in names) for s in order if s != best}
         notes = [
             f"{count} nodes are known to {space} only, whose ids need not be equal to those of {best}"
             for space, count in others.items()
             if count
         ]
-    return Placement(
-        best if chosen else None,
-        {node: position for node, (_, position) in chosen.items()},
-        {node: source for node, (source, _) in chosen.items()},
-        unplaced,
-        tuple(notes),
-    )
+    return Placement(best if placed else None, placed, source_of, unplaced, tuple(notes))
 
 
 def _by_strength(answers: Iterable[str], sources: tuple[str, ...]) -> Iterable[str]:

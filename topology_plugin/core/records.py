@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from topology_plugin.core.issues import Issue
 from topology_plugin.core.json_document import MAX_TEXT, printable, shown
@@ -19,6 +20,16 @@ MAX_BYTES = 64 * 1024
 SUFFIX = ".json"
 LABELS = "resource-config"
 NOTHING: Mapping[str, Any] = {}
+
+# The first half of a record as `dump` writes it: what the instance has to itself. Plain ASCII, so that the text between
+# the quotes is the value. The other half is shared with its neighbours, and is read once for all of them.
+_TEXT = rf'(?:"([ !#-\[\]-~]{{1,{MAX_TEXT}}})"|null)'
+_OWN = re.compile(
+    rf'\{{\n "schema": {SCHEMA},\n "cluster_arn": {_TEXT},\n "instance_id": {_TEXT},\n "instance_name": {_TEXT},\n'
+    rf' "addresses": \{{\n  "customer": {_TEXT},\n  "agent": {_TEXT}\n \}},'
+)
+_SHARED_KEYS = {"group", "instance_type", "partitions", "zone_id", "answers", "fragment"}
+_SHARED_BYTES = 4096  # more than that is no ordinary record
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +129,7 @@ def parse(data: bytes, file_name: str, cluster_arn: str | None) -> Record | Issu
     if not is_record_name(file_name):
         return not_a_record(file_name)
     try:
-        return _record(data, file_name, cluster_arn)
+        return _plain_record(data, file_name, cluster_arn) or _record(data, file_name, cluster_arn)
     except _Unusable as error:
         return Issue(f"nodes/{_name(file_name)}", str(error), error.remedy)
 
@@ -140,6 +151,45 @@ def _name(file_name: str) -> str:
 def not_a_record(file_name: str) -> Issue:
     """For a file in the registry whose name is no instance id's."""
     return Issue(f"nodes/{_name(file_name)}", "is not named by an instance id", "only records belong here; remove it")
+
+
+class _Shared(NamedTuple):
+    """The half of a record that its neighbours have too."""
+
+    group: str | None
+    instance_type: str | None
+    partitions: tuple[str, ...] | None
+    zone_id: str | None
+    answers: Mapping[str, Position]
+    errors: Mapping[str, str]
+
+
+def _plain_record(data: bytes, file_name: str, cluster_arn: str | None) -> Record | None:
+    """A record that looks as `dump` writes it, as nearly all do; None: see `_record`, which reads every form and knows
+    what is wrong. Five times as fast: 16,384 records are the larger part of a pass."""
+    if not data.isascii():
+        return None
+    text = data.decode("ascii")
+    own = _OWN.match(text)
+    if own is None or len(text) - own.end() > _SHARED_BYTES:
+        return None
+    arn, instance_id, name, customer, agent = own.groups()
+    if f"{instance_id}{SUFFIX}" != file_name or arn != (cluster_arn or arn):
+        return None
+    shared = _shared(text[own.end() :])
+    return None if shared is None else Record(cluster_arn or arn, instance_id, name, customer, agent, *shared)
+
+
+@lru_cache(maxsize=8192)
+def _shared(text: str) -> _Shared | None:
+    """What stands behind the addresses; None: not what is expected there."""
+    try:
+        found = json.loads("{" + text)
+        if not found or not found.keys() <= _SHARED_KEYS:
+            return None
+        return _Fields(found, strict=True).shared()
+    except (ValueError, RecursionError):
+        return None
 
 
 def _record(data: bytes, file_name: str, cluster_arn: str | None) -> Record:
@@ -166,22 +216,14 @@ def _record(data: bytes, file_name: str, cluster_arn: str | None) -> Record:
         raise _Unusable(f"belongs to another cluster: {shown(arn)}", "remove it, or give each cluster its own registry")
     reader = _Fields(found, strict=schema == SCHEMA)
     addresses = reader.object("addresses")
-    customer, agent = addresses.get("customer"), addresses.get("agent")
-    name, group = found.get("instance_name"), found.get("group")
-    instance_type, zone_id = found.get("instance_type"), found.get("zone_id")
-    for text in (arn, name, customer, agent, group, instance_type, zone_id):
-        if text is not None and not (type(text) is str and 0 < len(text) <= MAX_TEXT and text.isprintable()):
-            arn = reader.text("cluster_arn", arn)
-            name = reader.text("instance_name", name)
-            customer = reader.text("addresses.customer", customer)
-            agent = reader.text("addresses.agent", agent)
-            group = reader.text("group", group)
-            instance_type = reader.text("instance_type", instance_type)
-            zone_id = reader.text("zone_id", zone_id)
-            break
-    answers, errors = reader.answers()
-    partitions = reader.partitions()
-    return Record(arn, instance_id, name, customer, agent, group, instance_type, partitions, zone_id, answers, errors)
+    return Record(
+        reader.text("cluster_arn", arn),
+        instance_id,
+        reader.text("instance_name", found.get("instance_name")),
+        reader.text("addresses.customer", addresses.get("customer")),
+        reader.text("addresses.agent", addresses.get("agent")),
+        *reader.shared(),
+    )
 
 
 @lru_cache(maxsize=8192)
@@ -190,19 +232,6 @@ def _position(path: tuple[str, ...], ultraserver: str | None) -> Position | None
     if not all(map(is_id, path)) or len(set(path)) != len(path) or not (ultraserver is None or is_id(ultraserver)):
         raise ValueError
     return Position(path, ultraserver) if path or ultraserver else None
-
-
-@lru_cache(maxsize=8192)
-def _labels_only(position: Position | None) -> Mapping[str, Position]:
-    """One map for all records of a leaf: nobody changes it."""
-    return {LABELS: position} if position is not None else NOTHING
-
-
-@lru_cache(maxsize=1024)
-def _names(names: tuple[str, ...]) -> tuple[str, ...]:
-    if not all(map(printable, names)):
-        raise ValueError
-    return names
 
 
 def _tuple(value: object) -> tuple[Any, ...]:
@@ -238,14 +267,22 @@ class _Fields:
             self.fault(key, value)
         return {}
 
+    def shared(self) -> _Shared:
+        return _Shared(
+            self.text("group", self.found.get("group")),
+            self.text("instance_type", self.found.get("instance_type")),
+            self.partitions(),
+            self.text("zone_id", self.found.get("zone_id")),
+            *self.answers(),
+        )
+
     def partitions(self) -> tuple[str, ...] | None:
         value = self.found.get("partitions")
         if value is None:
             return None
-        try:
-            return _names(_tuple(value))
-        except (TypeError, ValueError):
-            self.fault("partitions", value)
+        if type(value) is list and all(map(printable, value)):
+            return tuple(value)
+        self.fault("partitions", value)
         return None
 
     def answers(self) -> tuple[Mapping[str, Position], Mapping[str, str]]:
@@ -267,6 +304,4 @@ class _Fields:
                 continue
             if position is not None:
                 answers[source] = position
-        if not errors and answers.keys() <= {LABELS}:
-            return _labels_only(answers.get(LABELS)), NOTHING
-        return answers, errors
+        return answers or NOTHING, errors or NOTHING
