@@ -343,6 +343,18 @@ AROUND = {
     ),
     "failed-pass": (reject_reconfigure, "last-pass", "bad", "failed"),
     "on-hold": (lambda s: (s.wiring.places.state_dir / "hold.json").write_text("{}"), "hold", "warn", "on hold"),
+    "held-by": (
+        lambda s: (s.wiring.places.state_dir / "hold.json").write_text('{"by": "rollback", "time": 0}'),
+        "hold",
+        "warn",
+        "since 1970-01-01 00:00:00 UTC by `rollback`",
+    ),
+    "partition-typo": (
+        lambda s: s.settings.update(partitions='{"trian": {"kind": "flat"}}'),
+        "partition-settings",
+        "warn",
+        "did you mean train?",
+    ),
     "state-dir-is-a-file": (
         lambda s: (
             s.wiring.places.state_dir.rename(s.wiring.places.state_dir.with_name("x")),

@@ -7,8 +7,12 @@ from pathlib import Path
 import pytest
 
 from tests.app.stage import Stage
+from topology_plugin.app import ownership
 from topology_plugin.app.reconcile import Wish
+from topology_plugin.app.rollback import Rollback
 from topology_plugin.core.issues import InputError
+from topology_plugin.core.resource_config import WrongOrchestrator
+from topology_plugin.core.state import State
 from topology_plugin.jobs.simulated_cluster import SimulatedGroup, cluster, in_tree
 
 P5 = SimulatedGroup("worker-p5", "ml.p5.48xlarge", ("train",))
@@ -35,6 +39,38 @@ def test_a_slurm_conf_that_is_cut_off_takes_no_topology_away(tmp_path: Path, dam
     with pytest.raises(InputError, match=told):
         reconciler.run(Wish())
     assert stage.yaml.read_bytes() == before
+
+
+def test_a_kubernetes_cluster_is_refused_whatever_is_remembered(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, SMALL)
+    stage.wiring.reconciler().run(Wish())
+    before = stage.yaml.read_bytes(), stage.room.conf.read_bytes(), stage.ctld.reconfigures
+    stage.document("resource_config.json", {**SMALL.resource_config(), "ClusterType": "Kubernetes"})
+    stage.room.conf.write_text(stage.room.conf.read_text())
+    for wish in (Wish(), Wish(offline=True), Wish(dry_run=True)):
+        with pytest.raises(WrongOrchestrator, match=r"ClusterType.*Kubernetes cluster.*nothing was changed"):
+            stage.fresh_wiring().reconciler().run(wish)
+    with pytest.raises(WrongOrchestrator):
+        Rollback.of(stage.fresh_wiring(), stage.said.append)
+    assert (stage.yaml.read_bytes(), stage.room.conf.read_bytes(), stage.ctld.reconfigures) == before
+
+
+def test_a_hold_says_since_when_and_by_what_and_how_it_ends(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, SMALL)
+    stage.clock.time = 1_796_038_936.0
+    reconciler = stage.wiring.reconciler()
+    reconciler.run(Wish())
+    ownership.hold(reconciler.doors, "a training run ends first")
+    outcome = reconciler.run(Wish())
+    assert outcome.state.hold_note == "since 2026-11-30 11:42:16 UTC by `hold` (a training run ends first)"
+    [told] = [note for note in outcome.notes if note.startswith("on hold since")]
+    assert "by `hold`" in told and told.endswith("until `hyperpod-topology resume`")
+    assert outcome.state == State.from_json(outcome.state.to_json())
+    ownership.hold(reconciler.doors, "to generation 1", by="rollback")
+    assert "by `rollback` (to generation 1)" in reconciler.run(Wish()).state.hold_note
+    (stage.wiring.places.state_dir / "hold.json").write_text('{"time": "yesterday"}')
+    (stage.room.registry / "hold.json").write_text('{"time": "yesterday"}')
+    assert reconciler.run(Wish()).state.hold
 
 
 @pytest.mark.parametrize("name", ["worker-p5 ", "Worker-P5"])

@@ -60,7 +60,11 @@ def test_an_earlier_generation_is_in_force_again_as_a_new_one_and_held(
     done = rollback(machine.doors, number, as_it_is, fine)
     assert (done.of, done.applied and done.applied.number) == (of, 4)
     assert in_force(machine) == then and machine.slurm.reconfigures == before + 1
-    assert machine.generations.note(HOLD) == {"reason": f"rollback to generation {of}", "time": machine.clock.now()}
+    assert machine.generations.note(HOLD) == {
+        "by": "rollback",
+        "reason": f"to generation {of}",
+        "time": machine.clock.now(),
+    }
     found = list(entries(machine.generations.all(), machine.generations.current()))
     assert [(entry.number, entry.status, entry.by) for entry in found][:2] == [
         (4, "current", f"rollback to {of}"),

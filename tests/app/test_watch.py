@@ -284,7 +284,8 @@ def test_an_unreachable_slurmctld_changes_nothing_and_is_found_when_it_is_back(t
     assert stage.state()["last"]["code"] == "no-answer"
     assert [sentence for sentence in stage.said if "does not answer" in sentence] == [
         "the pass failed, the former state is kept: slurmctld does not answer, nothing was changed: "
-        "Unable to contact slurm controller (connect failure)"
+        "Unable to contact slurm controller (connect failure) "
+        "(start it, or write the files alone with `merge --offline`: it loads them when it starts)"
     ], "said once, though tried every minute"
     stage.ctld.up = True
     stage.go(70)

@@ -72,7 +72,7 @@ def test_idle_counts_stand_on_every_unit_when_states_are_known() -> None:
         ({"owner": Owner("agent", "EnableTopology is true", False)}, "owner: agent (EnableTopology is true)"),
         ({"in_force": FLAT_ONLY}, "in force is not what is desired: see `diff`"),
         ({"in_force": None}, "not known what is in force"),
-        ({"hold": True}, "on hold"),
+        ({"hold": True, "hold_note": "since noon by `rollback`"}, "on hold since noon by `rollback`: passes only add"),
         ({"last": PassResult("failed", "slurmctld said no")}, "the last pass failed: slurmctld said no"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",

@@ -20,7 +20,7 @@ from topology_plugin.core.issues import InputError, Issue
 from topology_plugin.core.matching import ApiAnswers, ApiGroup, Sources
 from topology_plugin.core.provisioning import ProvisioningParameters, unknown_groups
 from topology_plugin.core.records import Record
-from topology_plugin.core.resource_config import ResourceConfig
+from topology_plugin.core.resource_config import ResourceConfig, WrongOrchestrator
 from topology_plugin.core.settings import Settings
 from topology_plugin.core.slurm_conf import SlurmConf
 from topology_plugin.core.stock import stock
@@ -116,7 +116,8 @@ class Observer:
     _groups: Mapping[str, ApiGroup] | None = None
 
     def read(self, known_arn: str | None = None) -> Documented:
-        """The documents as they are now. `known_arn`: the cluster's, where its file cannot be read."""
+        """The documents as they are now. `known_arn`: the cluster's, where its file cannot be read. Raises
+        WrongOrchestrator."""
         issues: list[Issue] = []
         config: ResourceConfig | None = self._document(
             "config", self.places.resource_config, self.documents.resource_config, issues
@@ -167,6 +168,8 @@ class Observer:
         cached = self._cached.setdefault(name, Cached(path, read))
         try:
             found: T | None = cached.get()
+        except WrongOrchestrator:
+            raise
         except InputError as error:
             issues.extend(error.issues)
             return None

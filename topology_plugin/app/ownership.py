@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import replace
+from datetime import datetime, timezone
 
 from topology_plugin.adapters.files import FileError
 from topology_plugin.adapters.generations import HOLD, OWNERSHIP
@@ -58,9 +59,25 @@ def adopt(doors: Doors) -> None:
     doors.generations.save_note(OWNERSHIP, {**_note(doors).to_json(), "adopted": True})
 
 
-def hold(doors: Doors, reason: str) -> None:
-    """Until `resume`, passes only add joiners as unplaced. hold.json: its presence is the hold."""
-    doors.generations.save_note(HOLD, {"reason": reason, "time": doors.clock.now()})
+def hold(doors: Doors, reason: str, by: str = "hold") -> None:
+    """Until `resume`, passes only add joiners as unplaced. hold.json: its presence is the hold. `by`: the command."""
+    doors.generations.save_note(HOLD, {"by": by, "reason": reason, "time": doors.clock.now()})
+
+
+def on_hold(doors: Doors) -> str | None:
+    """Since when and by what passes are on hold, "" where hold.json does not tell; None: they are not."""
+    note = doors.generations.note(HOLD)
+    if note is None:
+        return None
+    words = []
+    with contextlib.suppress(TypeError, ValueError, OverflowError, OSError, KeyError):
+        since = datetime.fromtimestamp(float(note["time"]), timezone.utc)
+        words.append(f"since {since:%Y-%m-%d %H:%M:%S} UTC")
+    if by := note.get("by"):
+        words.append(f"by `{by}`")
+    if reason := note.get("reason"):
+        words.append(f"({reason})")
+    return " ".join(words)
 
 
 def resume(doors: Doors) -> tuple[str, ...]:

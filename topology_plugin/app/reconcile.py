@@ -29,7 +29,8 @@ from topology_plugin.core.state import State
 @dataclass(frozen=True)
 class Outcome:
     """`state` as recorded; `plan`: what was done, or would be; `open_answers`: an API still owes some; `waits`: what a
-    pending change waits for, "jobs" or "distance" (from the last reconfigure)."""
+    pending change waits for, "jobs" or "distance" (from the last reconfigure); `answered`: slurmctld did, None if it
+    was not asked (`--offline`)."""
 
     state: State
     plan: Plan
@@ -38,6 +39,17 @@ class Outcome:
     notes: tuple[str, ...] = ()
     open_answers: bool = False
     waits: str = ""
+    answered: bool | None = None
+
+    @property
+    def nothing_to_do(self) -> str:
+        """What an empty plan means: where slurmctld was not heard, only of its files anything can be said."""
+        if self.answered:
+            return "nothing to do: what is in force is what is wanted"
+        if self.answered is None:
+            return "nothing to do: the files are as wanted"
+        down = "slurmctld does not answer, so what it has loaded is not known"
+        return f"{down}; nothing to do in the files: they are as wanted, and it loads them when it starts"
 
 
 @dataclass
@@ -68,7 +80,8 @@ class Reconciler:
         was kept; in both cases the state is recorded."""
         if wish.dry_run:
             thought = self.think(wish)
-            return Outcome(thought.state, thought.plan, thought.diff, notes=thought.notes)
+            answered = thought.answered
+            return Outcome(thought.state, thought.plan, thought.diff, notes=thought.notes, answered=answered)
         with self.writer.turn() as turn:
             self._left = None
             try:
@@ -175,7 +188,8 @@ class Reconciler:
             return None
         if not self.doors.slurm.ping():
             words = self.doors.slurm.run("scontrol", "ping", timeout=15).words
-            raise ApplyFailed("no-answer", f"slurmctld does not answer, nothing was changed: {words}")
+            remedy = "start it, or write the files alone with `merge --offline`: it loads them when it starts"
+            raise ApplyFailed("no-answer", f"slurmctld does not answer, nothing was changed: {words} ({remedy})")
         return "waits, as the last reconfigure was only a moment ago" if wish.sparing else None
 
     def _refuse(self, thought: Thought, wish: Wish) -> None:
@@ -204,8 +218,15 @@ class Reconciler:
     def _recorded(self, thought: Thought, result: str, reason: str, waits: str = "") -> Outcome:
         state, unsaid = self._recorder(not thought.passive).ended(thought.state, result, reason)
         notes = (*thought.notes, *unsaid)
-        asked = thought.observation.open_answers
-        return Outcome(state, thought.plan, thought.diff, notes=notes, open_answers=asked, waits=waits)
+        return Outcome(
+            state,
+            thought.plan,
+            thought.diff,
+            notes=notes,
+            open_answers=thought.observation.open_answers,
+            waits=waits,
+            answered=thought.answered,
+        )
 
     def _record_blindness(self, turn: Turn, error: InputError | PassError) -> None:
         """A look that failed is a failed pass too: nobody may take the former state for today's."""

@@ -18,6 +18,7 @@ from topology_plugin.core.generation import Generation
 from topology_plugin.core.holding import held
 from topology_plugin.core.issues import InputError, Issue
 from topology_plugin.core.plan import Plan, Target
+from topology_plugin.core.resource_config import WrongOrchestrator
 from topology_plugin.core.topology import Configuration
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ class Rollback:
 
         try:
             thought = reconciler.think(Wish(dry_run=True))
+        except WrongOrchestrator:
+            raise
         except InputError as error:
             say(f"joiners cannot be told from the files: {error}")
             return cls(doors, lambda configuration, disk: configuration, faults)
@@ -133,7 +136,7 @@ def rollback(
         plan = _plan(doors, disk, wanted, made)
         # Before the change: a `watch` that is killed or restarted in between must not put the newer one back.
         earlier = doors.generations.note(HOLD)
-        ownership.hold(doors, f"rollback to generation {of.number}")
+        ownership.hold(doors, f"to generation {of.number}", by="rollback")
         try:
             applied = execute(doors, disk, plan, made, rehearsed=rehearsal is not None)
         except ApplyFailed:

@@ -7,25 +7,23 @@ from dataclasses import dataclass, replace
 
 from topology_plugin import __version__
 from topology_plugin.adapters.cluster_lock import Turn
-from topology_plugin.adapters.generations import HOLD
 from topology_plugin.app import ownership
 from topology_plugin.app.apply import Doors
 from topology_plugin.app.loaded import Loaded, differences
 from topology_plugin.app.observation import Observation, Observer, must_be_whole
 from topology_plugin.app.writer import Writer
-from topology_plugin.core import job_sizes, target, topology_conf, topology_yaml
+from topology_plugin.core import holding, job_sizes, target, topology_conf, topology_yaml
 from topology_plugin.core import plan as planning
 from topology_plugin.core.decision import Decision
 from topology_plugin.core.diff import Diff, compare
 from topology_plugin.core.disk import Disk, decoded
 from topology_plugin.core.facts import facts_of, memory_of
 from topology_plugin.core.generation import Generation
-from topology_plugin.core.holding import held as held_configuration
 from topology_plugin.core.issues import InputError, Issue, PassError
 from topology_plugin.core.live import Live
 from topology_plugin.core.merge import merge
 from topology_plugin.core.plan import Plan, Target
-from topology_plugin.core.settings import Settings
+from topology_plugin.core.settings import Settings, unknown_partitions
 from topology_plugin.core.state import Counters, Owner, PassResult, State
 from topology_plugin.core.topology import FLAT_ONLY, Configuration
 from topology_plugin.core.versions import Support, support
@@ -47,7 +45,8 @@ class Wish:
 
 @dataclass(frozen=True)
 class Thought:
-    """A pass up to the point where it would act. `passive`: another controller acts."""
+    """A pass up to the point where it would act. `passive`: another controller acts; `answered`: slurmctld did, None if
+    it was not asked."""
 
     disk: Disk
     observation: Observation
@@ -58,6 +57,7 @@ class Thought:
     diff: Diff
     notes: tuple[str, ...] = ()
     passive: bool = False
+    answered: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -88,14 +88,12 @@ class Thinker:
             raise InputError(observation.documents.issues)
         slurm = self._support(disk)
         decision = merge(observation.inventory, self.settings, observation.memory, classic=doors.classic)
-        held_by = doors.generations.note(HOLD)
-        hold = held_by is not None
+        hold = ownership.on_hold(doors)
         in_force = self._in_force(disk, current, wish)
         notes = [*slurm.notes, *observation.notes]
-        if hold:
+        if hold is not None:
             decision = self._held(decision, disk, in_force, observation)
-            reason = f" ({held_by['reason']})" if held_by and held_by.get("reason") else ""
-            notes.append(f"on hold{reason}: joiners are added as unplaced, nothing else changes (end it with resume)")
+            notes.append(holding.told(hold))
         owner = ownership.owner(self.settings, doors, disk, observation.documents.agent, adopt=wish.adopt)
         other = self._other_writer(turn, disk, wish)
         owner = Owner("another controller", other, writes=False) if other else owner
@@ -109,13 +107,12 @@ class Thinker:
         state = self._state(observation, decision, former, in_force, owner, hold, slurm, current, arn)
         generation = self._generation(state, wanted, current, observation)
         plan = self._plan(disk, wanted, generation, in_force, wish)
-        if not owner.writes:
-            notes.append(owner.reason)
         if loaded is None and not wish.offline:
-            notes.append("slurmctld gives no answer: taken as in force is what the last generation put there")
+            notes.append("slurmctld does not answer: taken as in force is what the last generation put there")
         jobs = () if wish.offline or not plan else Live.parse((), doors.slurm.jobs()).jobs
         diff = compare(state, jobs)
-        return Thought(disk, observation, state, wanted, plan, generation, diff, tuple(notes), bool(other))
+        answered = None if wish.offline else loaded is not None
+        return Thought(disk, observation, state, wanted, plan, generation, diff, tuple(notes), bool(other), answered)
 
     def _other_writer(self, turn: Turn | None, disk: Disk, wish: Wish) -> str:
         if turn is None:
@@ -176,7 +173,7 @@ class Thinker:
         if kept is None:
             return decision
         most = self.settings.max_unplaced_leaves
-        return replace(decision, configuration=held_configuration(kept, observation.inventory, most))
+        return replace(decision, configuration=holding.held(kept, observation.inventory, most))
 
     def _ours(self, text: bytes | None) -> bool:
         return text is not None and self.doors.generations.ours_text(text)
@@ -188,12 +185,13 @@ class Thinker:
         former: State | None,
         in_force: Configuration | None,
         owner: Owner,
-        hold: bool,
+        hold: str | None,
         slurm: Support,
         current: Generation | None,
         known_arn: str | None,
     ) -> State:
         config = observation.documents.config
+        unknown = unknown_partitions(self.settings, observation.inventory.partitions)
         refused = {
             t.name: ranges
             for t in decision.configuration.topologies
@@ -211,10 +209,11 @@ class Thinker:
             in_force=in_force,
             refused=refused,
             held=former.held if former else (),
-            hold=hold,
+            hold=hold is not None,
+            hold_note=hold or "",
             adopted=ownership.adopted(self.doors),
             counters=former.counters if former else Counters(),
-            notes=(*slurm.notes, *observation.notes, *decision.notes),
+            notes=(*slurm.notes, *observation.notes, *unknown, *decision.notes),
         )
 
     def _generation(

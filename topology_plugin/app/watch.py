@@ -204,5 +204,5 @@ def _sentence(outcome: Outcome) -> str:
     if state.last.result == "applied":
         return f"generation {state.generation} is in force: {', '.join(t.name for t in state.desired.topologies)}"
     if state.last.result == "unchanged":
-        return "nothing to do"
+        return "nothing to do" if outcome.answered else outcome.nothing_to_do
     return f"{state.last.result}: {state.last.error}"

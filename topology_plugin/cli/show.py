@@ -12,6 +12,7 @@ from topology_plugin.cli.completion import partitions
 from topology_plugin.cli.main import Door
 from topology_plugin.cli.terminal import busy, put, put_json, say
 from topology_plugin.core.issues import InputError, Issue
+from topology_plugin.core.settings import unknown_partitions
 from topology_plugin.views.scene import arrange
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ def show(door: Door, partition: str | None, form: str, desired: bool, given: str
         say(f"shown from {seen.origin}")
     if given is None and live is None and seen.fresh:
         say("Slurm gives no answer: taken as in force is what the last generation put there")
+    for note in unknown_partitions(wiring.settings, seen.state.inventory.partitions) if given is None else ():
+        say(note)
     scene = arrange(seen.state, live, desired=desired, partition=partition)
     if form == "json":
         from topology_plugin.views.document import document

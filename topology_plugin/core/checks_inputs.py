@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from topology_plugin.core.checkup import Document, Examination, Patient, Verdict, bad, ok, some, unknown, warn
+from topology_plugin.core.settings import unknown_partitions
 
 _LATER = "run `hyperpod-topology register` on them"
 
@@ -33,6 +34,18 @@ def provisioning_parameters(patient: Patient) -> Verdict:
             some([str(i) for i in document.issues], 3), "mend it where the lifecycle scripts lie in S3, and here"
         )
     return ok(f"{len(patient.provisioning.worker_groups)} worker groups are named for partitions")
+
+
+def settings(patient: Patient) -> Verdict:
+    names = (
+        patient.disk.conf.partitions if patient.disk else patient.state.inventory.partitions if patient.state else ()
+    )
+    wrong = unknown_partitions(patient.settings, names)
+    if wrong:
+        return warn("; ".join(wrong), "mend the name, or take it out")
+    if patient.settings.partitions and not names:
+        return unknown("it is not known which partitions there are")
+    return ok("every partition that they name exists" if patient.settings.partitions else "they name no partition")
 
 
 def cluster(patient: Patient) -> Verdict:
@@ -195,6 +208,7 @@ def _unusable(document: Document) -> str:
 CHECKS = (
     Examination("resource-config", "resource_config.json", resource_config),
     Examination("provisioning-parameters", "provisioning_parameters.json", provisioning_parameters),
+    Examination("partition-settings", "the setting `partitions` names partitions of slurm.conf", settings),
     Examination("cluster", "all inputs are of one cluster", cluster),
     Examination("who-am-i", "this machine knows which instance it is", who_am_i),
     Examination("root", "rights of this process", root),

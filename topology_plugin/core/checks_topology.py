@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from topology_plugin.core import holding
 from topology_plugin.core.checkup import Examination, Patient, Verdict, bad, ok, some, unknown, warn
 from topology_plugin.core.consequences import refused
 from topology_plugin.core.diff import compare
@@ -162,7 +163,7 @@ def hold(patient: Patient) -> Verdict:
     if patient.state is None:
         return unknown("no pass has run")
     if patient.state.hold:
-        return warn("on hold: passes only add joiners as unplaced", "`hyperpod-topology resume` ends it")
+        return warn(holding.told(patient.state.hold_note), "`hyperpod-topology resume` ends it")
     return ok("passes act")
 
 

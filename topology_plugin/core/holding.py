@@ -12,6 +12,11 @@ from topology_plugin.core.topology import Block, Blocks, Configuration, Switch, 
 from topology_plugin.core.tree import ROOT, UNPLACED, UNPLACED_ALL
 
 
+def told(note: str) -> str:
+    """A hold for people; `note`: since when and by what, if that is known."""
+    return f"on hold{f' {note}' if note else ''}: passes only add joiners as unplaced, until `hyperpod-topology resume`"
+
+
 def held(configuration: Configuration, inventory: Inventory, max_unplaced_leaves: int = 64) -> Configuration:
     """`configuration` with joiners added as unplaced and without the nodes that slurm.conf no longer lists."""
     words = {name: configuration.words.get(name) for name in inventory.partitions}

@@ -19,6 +19,10 @@ CLUSTER_ARN = re.compile(r"arn:[A-Za-z0-9-]+:sagemaker:[A-Za-z0-9:-]*:cluster/[A
 ROLES: dict[str, Role] = {"controller": "controller", "login": "login", "compute": "compute"}
 
 
+class WrongOrchestrator(InputError):
+    """A cluster that is none of Slurm's: whatever is remembered of it, nothing here is for it."""
+
+
 @dataclass(frozen=True)
 class InstanceGroup:
     """`role` and `partitions` only where the group carries a SlurmConfig (API-driven clusters), else None."""
@@ -55,7 +59,7 @@ class ResourceConfig:
 
 def parse(text: str | bytes, file: str = "") -> ResourceConfig:
     """Reads the file. `file` is put before every position in messages. Raises InputError if nothing of it can be used:
-    no JSON object, a Kubernetes cluster, no list of instance groups."""
+    no JSON object, no list of instance groups; WrongOrchestrator for a Kubernetes cluster."""
     data = json_object(text, file or FILE)
     reader = _Reader(Findings(f"{file}: " if file else ""))
     nested = data.get("ClusterConfig")
@@ -92,10 +96,10 @@ class _Reader:
     def cluster_type(self, value: object) -> None:
         kind = value.strip() if isinstance(value, str) else ""
         if kind.lower() in ("kubernetes", "eks"):
-            raise InputError(
+            raise WrongOrchestrator(
                 Issue(
                     self.findings.prefix + "ClusterType",
-                    f"this is a {kind} cluster; topologies are for Slurm clusters only",
+                    f"this is a {kind} cluster; topologies are for Slurm clusters only, and nothing was changed",
                     "use this on a HyperPod cluster orchestrated by Slurm",
                 )
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -141,6 +141,22 @@ def parse(name: str, raw: Any) -> Any:
     if name == "separate_fabrics":
         return raw if raw == "auto" and isinstance(raw, str) else _boolean(raw)
     return _partitions(raw)
+
+
+def unknown_partitions(settings: Settings, known: Iterable[str]) -> tuple[str, ...]:
+    """A sentence for each partition that `partitions` names and slurm.conf does not: a typo would be silent. `known`
+    empty: slurm.conf could not be read, and nothing is said."""
+    import difflib  # not for a hook: it starts faster
+
+    names = tuple(known)
+    sentences = []
+    for name in settings.partitions if names else ():
+        if name not in names:
+            near = difflib.get_close_matches(name, names, 3)
+            hint = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(names)}"
+            what = f"partitions.{name} ({settings.origin('partitions')}): slurm.conf has no such partition"
+            sentences.append(f"{what}, so it does nothing; {hint}")
+    return tuple(sentences)
 
 
 def _from_text(name: str, text: str) -> Any:

@@ -56,7 +56,8 @@ class State:
     applied.
 
     `refused`: topology → job sizes that it can't run although flat could, as ascending inclusive ranges.
-    `held`: ids of pending jobs that an apply of ours got held by Slurm. `hold`: passes only add joiners as unplaced.
+    `held`: ids of pending jobs that an apply of ours got held by Slurm. `hold`: passes only add joiners as unplaced,
+    `hold_note`: since when, by which command and why.
     """
 
     cluster_arn: str | None
@@ -71,6 +72,7 @@ class State:
     refused: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     held: tuple[int, ...] = ()
     hold: bool = False
+    hold_note: str = ""
     adopted: bool = False
     counters: Counters = field(default_factory=Counters)
     notes: tuple[str, ...] = ()

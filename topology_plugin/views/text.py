@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from topology_plugin.core import holding
 from topology_plugin.core.hostlists import fold, node_order
 from topology_plugin.views.scene import Scene, Unit, View, ranges
 
@@ -53,7 +54,7 @@ def _header(scene: Scene) -> Iterator[Line]:
     elif state.drift and scene.which == "in force":
         yield line(("in force is not what is desired", "warn"), ": see `diff`")
     if state.hold:
-        yield line(("on hold", "warn"), ": passes only add joiners as unplaced until `resume`")
+        yield line((holding.told(state.hold_note), "warn"))
     if state.last.result == "failed":
         yield line(("the last pass failed", "bad"), f": {state.last.error}")
 
