@@ -200,7 +200,8 @@ def _nodes(before: Topology, after: Topology, reasons: _Reasons) -> Iterator[Cha
     if before.kind != after.kind:
         return
     old, new = ways(before), ways(after)
-    for node in sorted(old.keys() | new.keys(), key=node_order):
+    concerned = [node for node in old.keys() | new.keys() if old.get(node) != new.get(node)]
+    for node in sorted(concerned, key=node_order):
         left, right = old.get(node), new.get(node)
         if left is None or right is None or _bare(left) != _bare(right):
             yield Change(after.name, node, left, right, reasons.of(after.name, node, left, right))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -181,7 +181,7 @@ def _edited_files(conf: SlurmConf, edit: Callable[[str, _Entry], str]) -> dict[s
     return changed
 
 
-def _sole_line(raw: str) -> tuple[LogicalLine, list[int]]:
+def _sole_line(raw: str) -> tuple[LogicalLine, Sequence[int]]:
     line = next(logical_lines(raw))
     return line, offsets_of(raw, line)
 

@@ -8,7 +8,7 @@ A comment line within a continued line ends it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -79,8 +79,10 @@ def logical_lines(text: str) -> Iterator[LogicalLine]:
         start = end
 
 
-def offsets_of(text: str, line: LogicalLine) -> list[int]:
+def offsets_of(text: str, line: LogicalLine) -> Sequence[int]:
     """For each character of `line.content` its position in `text`."""
+    if text.find("\\", line.start, line.end) < 0:
+        return range(line.start, line.start + len(line.content))
     offsets: list[int] = []
     at = line.start
     while at < line.end:
