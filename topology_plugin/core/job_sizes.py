@@ -84,20 +84,18 @@ def _joined(ranges: Iterable[tuple[int, int]]) -> Ranges:
 def _refused_by_tree(tree: Tree, nodes: frozenset[str]) -> Ranges:
     """A job never spans two roots, and never takes a node under no switch."""
     switches = {switch.name: switch for switch in tree.switches}
-    below: dict[str, frozenset[str]] = {}
+    largest = 0
     for root in tree.roots():
-        pending = [root.name]
+        reached, pending = {root.name}, [root]
+        found: set[str] = set()
         while pending:
-            switch = switches[pending[-1]]
-            waiting = [child for child in switch.children if child in switches and child not in below]
-            # More than all switches on the way down: a loop, with which Slurm does not start anyway.
-            if waiting and len(pending) <= len(switches):
-                pending.extend(waiting)
-                continue
-            pending.pop()
-            found = nodes.intersection(switch.nodes)
-            below[switch.name] = found.union(*(below.get(child, ()) for child in switch.children))
-    largest = max((len(below[root.name]) for root in tree.roots()), default=0)
+            switch = pending.pop()
+            found.update(switch.nodes)
+            # Each switch once: a loop, with which Slurm does not start, must not be walked for ever.
+            below = [child for child in switch.children if child in switches and child not in reached]
+            reached.update(below)
+            pending.extend(switches[child] for child in below)
+        largest = max(largest, len(found & nodes))
     if not largest:
         return ()  # no switch reaches any of them: Slurm then chooses as if flat
     return _joined([(largest + 1, len(nodes))])
