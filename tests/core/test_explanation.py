@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from tests.states import changed, inventory, state, without
+from topology_plugin.core.diff import compare
 from topology_plugin.core.explanation import explain_node, explain_partition
 from topology_plugin.core.inventory import Inventory
 from topology_plugin.core.issues import Issue
+from topology_plugin.core.job_explanation import explain_job
+from topology_plugin.core.live import Job, Live
 from topology_plugin.core.position import Position
 from topology_plugin.core.settings import PartitionSettings, Settings
-from topology_plugin.core.topology import FLAT_ONLY
+from topology_plugin.core.state import State
+from topology_plugin.core.topology import FLAT_ONLY, Configuration, Flat, Switch, Topology, Tree
+from topology_plugin.views.explained import partition_lines
+from topology_plugin.views.scene import arrange
 
 
 def test_every_answer_and_every_silence_of_a_node_is_told_and_the_believed_one_marked() -> None:
@@ -116,6 +123,63 @@ def test_refused_sizes_unplaced_and_uncovered_nodes_are_listed() -> None:
     assert explain_partition(state(seen), "ultra").refused == ((36, 36),)
     why = explain_partition(state(inventory(unlabelled=(3, 7))), "train")
     assert set(why.unplaced) == {"ip-10-1-0-4", "ip-10-1-0-8"} and why.uncovered == ()
+
+
+def idle(of: State, job: Job) -> Live:
+    return Live(dict.fromkeys(of.inventory.nodes, "idle"), (job,))
+
+
+def two_roots(of: State) -> Configuration:
+    """train under two roots: no job spans them."""
+    nodes = of.inventory.partitions["train"].nodes
+    half = len(nodes) // 2
+    body = Tree((Switch("a", nodes[:half]), Switch("b", nodes[half:])))
+    return Configuration((Topology("flat", Flat(), True), Topology("tree", body)), {"train": "tree"})
+
+
+@pytest.mark.parametrize(
+    ("in_force", "told"),
+    [
+        pytest.param("as desired", ["job sizes   none is refused"], id="same"),
+        pytest.param(
+            "two roots", ["job sizes   in force: refused: 9–16", "            desired: none is refused"], id="differ"
+        ),
+        pytest.param(
+            "unknown", ["job sizes   in force: not known", "            desired: none is refused"], id="not-known"
+        ),
+    ],
+)
+def test_refused_sizes_say_whether_they_are_refused_now_or_after_a_change(in_force: str, told: list[str]) -> None:
+    seen = state(inventory(16, 0, 0))
+    made = {"as desired": seen.desired, "two roots": two_roots(seen), "unknown": None}[in_force]
+    rows = [str(row)[2:] for row in partition_lines(explain_partition(replace(seen, in_force=made), "train"), None)]
+    at = next(i for i, row in enumerate(rows) if row.startswith("job sizes"))
+    assert rows[at : at + len(told)] == told
+
+
+REFUSED: dict[str, Callable[[State], object]] = {
+    "explain": lambda s: explain_partition(s, "train").refused_in_force,
+    "show": lambda s: tuple(v.refused for v in arrange(s, None, desired=False, partition=None).views if v.refused),
+    "diff": lambda s: tuple(compare(s).sizes),
+    "job": lambda s: explain_job(s, idle(s, WIDE), WIDE).holds,
+}
+WIDE = Job(7, "j", "u", "PENDING", (), "train", "Resources", 12, priority=1)
+
+
+@pytest.mark.parametrize("asked", REFUSED.values(), ids=REFUSED)
+def test_a_tree_that_slurm_may_leave_aside_refuses_no_size(asked: Callable[[State], object]) -> None:
+    seen = state(inventory(16, 0, 0))
+    split = replace(seen, in_force=two_roots(seen))
+    assert asked(split)
+    assert not asked(replace(split, topo_optional=True))
+    assert State.from_json(replace(split, topo_optional=True).to_json()).topo_optional
+
+
+def test_with_switches_a_job_needs_the_tree_all_the_same() -> None:
+    seen = state(inventory(16, 0, 0))
+    job = replace(WIDE, switches=1)
+    split = replace(seen, in_force=two_roots(seen), topo_optional=True)
+    assert "12 nodes is a size that train cannot run" in explain_job(split, idle(seen, job), job).holds[0].what
 
 
 def test_what_is_in_force_is_told_apart_from_what_is_desired() -> None:

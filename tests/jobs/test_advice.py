@@ -9,7 +9,7 @@ import pytest
 
 from tests import states
 from topology_plugin.core.live import Live
-from topology_plugin.core.topology import Blocks, Topology
+from topology_plugin.core.topology import Blocks, Switch, Topology, Tree
 from topology_plugin.jobs import distance
 from topology_plugin.jobs.advice import Advice, advise
 from topology_plugin.jobs.segments import divisors, fits, widest
@@ -25,6 +25,14 @@ def live(*busy: str) -> Live:
 
 def train(size: int, seen: Live | None) -> Advice:
     return advise("train", size, TRAIN, TREE, seen, 300)
+
+
+@pytest.mark.parametrize(("optional", "refused"), [(False, True), (True, False)], ids=["topology", "TopoOptional"])
+def test_a_tree_that_slurm_may_leave_aside_refuses_no_size(optional: bool, refused: bool) -> None:
+    half = len(TRAIN.nodes) // 2
+    split = Topology("tree", Tree((Switch("a", TRAIN.nodes[:half]), Switch("b", TRAIN.nodes[half:]))))
+    found = advise("train", half + 1, TRAIN, split, live(), 300, optional)
+    assert (found.refused, found.now) == (refused, not refused)
 
 
 def ultra(size: int, seen: Live | None, topology: Topology | None = BLOCK) -> Advice:

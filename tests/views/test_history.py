@@ -31,12 +31,26 @@ def test_newest_first_with_what_was_in_force() -> None:
         "slurm_version": "26.05.5",
         "topologies": {"tree": 4},
         "words": {"train": "tree"},
+        "block_sizes": {},
     }
     assert plain(table(found)).splitlines() == [
         "GENERATION  STATUS    TIME (UTC)           BY             TOPOLOGIES AND WORDS",
         "3           begun     -                    merge          -",
         "2           current   2023-11-14 22:13:20  rollback to 1  tree (3 nodes)",
         "1           finished  2023-11-14 22:13:20  merge          tree (4 nodes); train=tree",
+    ]
+
+
+def test_sizes_of_blocks_stand_there_as_a_change_may_be_of_them_alone() -> None:
+    text = "- topology: block\n  cluster_default: true\n  block:\n    block_sizes: [{}]\n    blocks:\n"
+    text += "    - block: b1\n      nodes: n[1-4]\n"
+    kept = [Generation(n, text.format(sizes).encode(), meta=META, finished=True) for n, sizes in ((1, "4"), (2, "2,4"))]
+    found = list(entries(kept, kept[1]))
+    assert [e.to_json()["block_sizes"] for e in found] == [{"block": [2, 4]}, {"block": [4]}]
+    rows = plain(table(found)).splitlines()[1:]
+    assert [row.rpartition("  ")[2] for row in rows] == [
+        "block (4 nodes, block size 2,4)",
+        "block (4 nodes, block size 4)",
     ]
 
 

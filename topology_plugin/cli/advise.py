@@ -43,7 +43,8 @@ def advise(
     if size is None:
         raise InputError(Issue("advise", "the job's size is missing", "say it: -N 16"))
     chosen = view.chosen(partition)
-    found = advice.advise(chosen, size, view.network(chosen), view.topology(chosen), view.live, view.max_switch_wait)
+    network, topology = view.network(chosen), view.topology(chosen)
+    found = advice.advise(chosen, size, network, topology, view.live, view.max_switch_wait, view.topo_optional)
     if form == "json":
         put_json(found.to_json())
     else:

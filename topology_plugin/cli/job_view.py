@@ -11,6 +11,7 @@ from topology_plugin.core.topology import Configuration, Topology
 from topology_plugin.jobs.submission import MAX_SWITCH_WAIT
 
 if TYPE_CHECKING:
+    from topology_plugin.adapters.slurm import Slurm
     from topology_plugin.app.wiring import Wiring
     from topology_plugin.core.live import Live
     from topology_plugin.core.state import State
@@ -39,6 +40,11 @@ class JobView:
             return None
 
     @property
+    def _slurm(self) -> Slurm | None:
+        """None: its commands are not here."""
+        return self.wiring.slurm if self.wiring.places.slurm_bin else None
+
+    @property
     def state(self) -> State | None:
         found: State | None = self._seen.state if self._seen else None
         return found
@@ -54,8 +60,8 @@ class JobView:
     @cached_property
     def _loaded(self) -> Configuration | None:
         """What slurmctld has loaded, by its own words (25.05+); None: it gives no answer."""
-        text = self.wiring.slurm.topoconf() if self.wiring.places.slurm_bin else None
-        words = self.wiring.slurm.partitions() if text is not None else None
+        text = self._slurm.topoconf() if self._slurm else None
+        words = self._slurm.partitions() if self._slurm and text is not None else None
         if text is None or words is None:
             return None
         from topology_plugin.core.topology_yaml import parse
@@ -69,11 +75,7 @@ class JobView:
     @cached_property
     def _rows(self) -> Mapping[str, Mapping[str, str]]:
         """`scontrol show partitions` by partition: key → value."""
-        answer = (
-            self.wiring.slurm.run("scontrol", "show", "partitions", "--oneliner")
-            if self.wiring.places.slurm_bin
-            else None
-        )
+        answer = self._slurm.run("scontrol", "show", "partitions", "--oneliner") if self._slurm else None
         rows = {}
         for line in answer.out.splitlines() if answer and answer.ok else ():
             row = dict(pair.split("=", 1) for pair in line.split() if "=" in pair)
@@ -123,11 +125,18 @@ class JobView:
 
     @cached_property
     def _parameters(self) -> Mapping[str, str]:
-        return (self.wiring.slurm.config() if self.wiring.places.slurm_bin else None) or {}
+        return (self._slurm.config() if self._slurm else None) or {}
 
     def parameter(self, name: str) -> str:
         """A line of `scontrol show config`; "" where Slurm gives no answer."""
         return self._parameters.get(name, "")
+
+    @property
+    def topo_optional(self) -> bool:
+        """A tree refuses only jobs with `--switches`."""
+        from topology_plugin.core.job_sizes import topo_optional
+
+        return self.state.topo_optional if self.state is not None else topo_optional(self.parameter("TopologyParam"))
 
     @property
     def max_switch_wait(self) -> int:

@@ -95,7 +95,7 @@ def refused_sizes(patient: Patient) -> Verdict:
     found = {
         p.name: ranges
         for p in patient.state.inventory.partitions.values()
-        if (ranges := refused(configuration, p.name, p.nodes))
+        if (ranges := refused(configuration, p.name, p.nodes, patient.state.topo_optional))
     }
     if found:
         words = "; ".join(f"{name} cannot run {told(ranges)}" for name, ranges in found.items())

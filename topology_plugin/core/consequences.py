@@ -35,8 +35,8 @@ def size_changes(state: State, before: Configuration, after: Configuration) -> I
     for name, partition in state.inventory.partitions.items():
         former = before.of_partition(name) if before.topologies else None
         gone = [n for n in former.body.nodes() if n not in state.inventory.nodes] if former else []
-        old = refused(before, name, (*partition.nodes, *gone))
-        new = refused(after, name, partition.nodes)
+        old = refused(before, name, (*partition.nodes, *gone), state.topo_optional)
+        new = refused(after, name, partition.nodes, state.topo_optional)
         most = len(partition.nodes)  # larger sizes are not made possible: there are no nodes for them
         possible = tuple((low, min(high, most)) for low, high in job_sizes.lost(new, old) if low <= most)
         impossible = job_sizes.lost(old, new)
@@ -44,10 +44,10 @@ def size_changes(state: State, before: Configuration, after: Configuration) -> I
             yield SizeChange(name, possible, impossible)
 
 
-def refused(configuration: Configuration, partition: str, nodes: Sequence[str]) -> Ranges:
-    """Job sizes that a partition can't run under `configuration` although flat could."""
+def refused(configuration: Configuration, partition: str, nodes: Sequence[str], topo_optional: bool) -> Ranges:
+    """Job sizes that a partition can't run under `configuration` although flat could. `topo_optional`: see State."""
     topology = configuration.of_partition(partition) if configuration.topologies else None
-    return job_sizes.refused(topology, nodes) if topology else ()
+    return job_sizes.refused(topology, nodes, topo_optional) if topology else ()
 
 
 def job_concerns(sizes: Sequence[SizeChange], moved: Mapping[str, bool], jobs: Iterable[Job]) -> Iterator[JobConcern]:

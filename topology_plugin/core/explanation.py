@@ -75,7 +75,8 @@ class GroupWhy:
 
 @dataclass(frozen=True)
 class PartitionWhy:
-    """`topology`, `kind`, `word`: desired; `in_force`: (topology, kind) now, None: not known."""
+    """`topology`, `kind`, `word`, `refused`: desired; `in_force`: (topology, kind) now, `refused_in_force`: job sizes
+    refused now, None: not known."""
 
     name: str
     kind: Kind
@@ -92,6 +93,7 @@ class PartitionWhy:
     unplaced: Mapping[str, str] = field(default_factory=dict)
     sizes: tuple[int, ...] = ()
     refused: Ranges = ()
+    refused_in_force: Ranges | None = ()
     uncovered: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -231,7 +233,10 @@ def explain_partition(state: State, name: str, settings: Settings | None = None)
         unit=unit,
         unplaced={n: unplaced[n] for n in sorted(members & set(unplaced), key=node_order)},
         sizes=body.sizes if isinstance(body, Blocks) else (),
-        refused=refused(state.desired, name, partition.nodes),
+        refused=refused(state.desired, name, partition.nodes, state.topo_optional),
+        refused_in_force=refused(state.in_force, name, partition.nodes, state.topo_optional)
+        if state.in_force is not None and now is not None
+        else None,
         uncovered=tuple(n for n in partition.nodes if n not in held) if structured else (),
         notes=tuple(notes),
     )

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from topology_plugin.core import topology_conf, topology_yaml
 from topology_plugin.core.disk import decoded
 from topology_plugin.core.generation import Generation
 from topology_plugin.core.issues import InputError
-from topology_plugin.core.topology import Topology
+from topology_plugin.core.topology import Blocks, Topology
 
 
 @dataclass(frozen=True)
 class Entry:
     """`status`: current, finished, or begun (a killed or failed pass left it). `time`: seconds since the epoch on the
-    controller, None: not noted. `topologies`: name → number of nodes that it places (flat: 0)."""
+    controller, None: not noted. `topologies`: name → number of nodes that it places (flat: 0); `block_sizes`: of those
+    with blocks, base first."""
 
     number: int
     status: str
@@ -25,6 +26,7 @@ class Entry:
     slurm_version: str | None
     topologies: Mapping[str, int]
     words: Mapping[str, str]
+    block_sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -35,6 +37,7 @@ class Entry:
             "slurm_version": self.slurm_version,
             "topologies": dict(self.topologies),
             "words": dict(self.words),
+            "block_sizes": {name: list(sizes) for name, sizes in self.block_sizes.items()},
         }
 
 
@@ -45,14 +48,16 @@ def entries(generations: Sequence[Generation], current: Generation | None) -> It
         status = "current" if generation.number == number else "finished" if generation.finished else "begun"
         time, version, of = (generation.meta.get(key) for key in ("time", "slurm_version", "of"))
         by = str(generation.meta.get("by") or "merge")
+        topologies = _topologies(generation)
         yield Entry(
             generation.number,
             status,
             float(time) if isinstance(time, (int, float)) else None,
             f"{by} to {of}" if of is not None else by,
             version if isinstance(version, str) else None,
-            {topology.name: len(set(topology.body.nodes())) for topology in _topologies(generation)},
+            {topology.name: len(set(topology.body.nodes())) for topology in topologies},
             {partition: word for partition, word in generation.words.items() if word is not None},
+            {topology.name: topology.body.sizes for topology in topologies if isinstance(topology.body, Blocks)},
         )
 
 

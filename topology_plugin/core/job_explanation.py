@@ -88,7 +88,10 @@ def _holds(state: State, live: Live, job: Job, configuration: Configuration, par
     if topology is None:
         return
     members = state.inventory.partitions[partition].nodes
-    ranges = refused(configuration, partition, members)
+    if state.topo_optional and not job.switches and isinstance(topology.body, Tree):
+        yield from _size((), partition, members, job)  # Slurm leaves the tree aside (run)
+        return
+    ranges = refused(configuration, partition, members, topo_optional=False)
     if job.segment and isinstance(topology.body, Blocks):
         # Each piece is placed by itself: the whole may be a size that is refused without segments (run).
         if job.segment > topology.body.sizes[0] and not job_sizes.accepts(ranges, job.segment):

@@ -32,6 +32,11 @@ def refused(topology: Topology, partition_nodes: Collection[str], topo_optional:
     return _refused_by_blocks(body, nodes)
 
 
+def topo_optional(parameter: str | None) -> bool:
+    """Whether slurm.conf's `TopologyParam` holds TopoOptional."""
+    return "topooptional" in (word.strip().lower() for word in (parameter or "").split(","))
+
+
 def accepts(ranges: Ranges, size: int) -> bool:
     """Whether `size` lies in none of the refused `ranges`."""
     return not any(low <= size <= high for low, high in ranges)

@@ -175,7 +175,7 @@ def shape(job: Job) -> tuple[str, ...]:
 def _size_questions(conf: SlurmConf, before: Configuration | None, after: Configuration) -> Iterator[tuple[str, ...]]:
     """The edges first that the change moves, then those of all refused sizes; each partition's turn by turn."""
     columns: list[list[tuple[str, ...]]] = []
-    optional = "topooptional" in conf.parameters.get("topologyparam", "").lower()
+    optional = job_sizes.topo_optional(conf.parameters.get("topologyparam"))
     for name, partition in conf.partitions.items():
         most = min(len(partition.nodes), partition.max_nodes or len(partition.nodes))
         now = after.of_partition(name)

@@ -57,7 +57,8 @@ class State:
 
     `refused`: topology → job sizes that it can't run although flat could, as ascending inclusive ranges.
     `held`: ids of pending jobs that an apply of ours got held by Slurm. `hold`: passes only add joiners as unplaced,
-    `hold_note`: since when, by which command and why.
+    `hold_note`: since when, by which command and why. `topo_optional`: slurm.conf says TopologyParam=TopoOptional, so a
+    tree refuses only jobs with `--switches`.
     """
 
     cluster_arn: str | None
@@ -74,6 +75,7 @@ class State:
     hold: bool = False
     hold_note: str = ""
     adopted: bool = False
+    topo_optional: bool = False
     counters: Counters = field(default_factory=Counters)
     notes: tuple[str, ...] = ()
 

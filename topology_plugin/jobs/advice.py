@@ -66,15 +66,21 @@ class Advice:
 
 
 def advise(
-    partition: str, size: int, network: Network, topology: Topology | None, live: Live | None, max_wait: int
+    partition: str,
+    size: int,
+    network: Network,
+    topology: Topology | None,
+    live: Live | None,
+    max_wait: int,
+    topo_optional: bool = False,
 ) -> Advice:
-    """`max_wait`: the cluster's max_switch_wait in seconds."""
+    """`max_wait`: the cluster's max_switch_wait in seconds. `topo_optional`: its TopologyParam holds TopoOptional."""
     kind: Kind = topology.kind if topology is not None else "flat"
     total = len(network.nodes)
-    ranges = job_sizes.refused(topology, network.nodes) if topology is not None else ()
+    ranges = job_sizes.refused(topology, network.nodes, topo_optional) if topology is not None else ()
     refused = size > total or not job_sizes.accepts(ranges, size)
     idle = idle_nodes(network, live) if live is not None else None
-    now = None if idle is None else not refused and _starts(topology, idle, size)
+    now = None if idle is None else not refused and _starts(topology, idle, size, topo_optional)
     notes: list[str] = []
     if size > total:
         notes.append(f"the partition has {total} nodes")
@@ -101,11 +107,11 @@ def advise(
     )  # fmt: skip
 
 
-def _starts(topology: Topology | None, idle: Sequence[str], size: int) -> bool:
+def _starts(topology: Topology | None, idle: Sequence[str], size: int, optional: bool = False) -> bool:
     """Slurm's rules on the idle nodes alone: what it refuses of them it would not start on them."""
     if size > len(idle):
         return False
-    return topology is None or job_sizes.accepts(job_sizes.refused(topology, idle), size)
+    return topology is None or job_sizes.accepts(job_sizes.refused(topology, idle, optional), size)
 
 
 def _tree_options(size: int, network: Network, idle: Sequence[str] | None, max_wait: int) -> tuple[Option, ...]:

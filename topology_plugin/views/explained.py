@@ -10,6 +10,7 @@ from topology_plugin.core.diff import Way
 from topology_plugin.core.explanation import NodeWhy, PartitionWhy, Seat
 from topology_plugin.core.hostlists import fold
 from topology_plugin.core.job_explanation import JobWhy
+from topology_plugin.core.job_sizes import Ranges
 from topology_plugin.core.live import Live
 from topology_plugin.core.position import Position
 from topology_plugin.views.scene import ranges
@@ -136,9 +137,7 @@ def _partition(why: PartitionWhy, live: Live | None) -> Iterator[Line]:
     yield _pair("nodes", f"{why.nodes}{placed}{units}")
     if why.sizes:
         yield _pair("block size", ", ".join(map(str, why.sizes)))
-    if why.kind != "flat":
-        refused = (f"refused: {ranges(why.refused)}", "bad") if why.refused else ("none is refused", "ok")
-        yield _pair("job sizes", refused)
+    yield from _sizes(why)
     if why.groups:
         yield line()
         yield line(("Its instance groups", "title"))
@@ -160,6 +159,22 @@ def _partition(why: PartitionWhy, live: Live | None) -> Iterator[Line]:
         yield line()
         yield line((f"In no switch or block: {fold(why.uncovered)}", "bad"))
     yield from _closing(why.notes, ())
+
+
+def _sizes(why: PartitionWhy) -> Iterator[Line]:
+    """Job sizes refused in force and, where that is not the same, after the pending change."""
+    if why.kind == "flat" and not why.refused_in_force:
+        return
+    now, then = why.refused_in_force, why.refused
+    if now == then:
+        yield _pair("job sizes", _refused(then))
+        return
+    yield _pair("job sizes", ("in force: not known", "warn") if now is None else _refused(now, "in force: "))
+    yield _pair("", _refused(then, "desired: "))
+
+
+def _refused(found: Ranges, which: str = "") -> tuple[str, Style]:
+    return (f"{which}refused: {ranges(found)}", "bad") if found else (f"{which}none is refused", "ok")
 
 
 def _job(why: JobWhy) -> Iterator[Line]:

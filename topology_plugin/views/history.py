@@ -30,7 +30,13 @@ def _when(time: float | None) -> str:
     return "-" if time is None else datetime.fromtimestamp(time, timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
 
 
+def _topology(entry: Entry, name: str, count: int) -> str:
+    sizes = ",".join(map(str, entry.block_sizes.get(name, ())))
+    told = [f"{count} nodes"] * bool(count) + [f"block size {sizes}"] * bool(sizes)
+    return f"{name} ({', '.join(told)})" if told else name
+
+
 def _what(entry: Entry) -> str:
-    topologies = ", ".join(f"{name} ({count} nodes)" if count else name for name, count in entry.topologies.items())
+    topologies = ", ".join(_topology(entry, name, count) for name, count in entry.topologies.items())
     words = ", ".join(f"{partition}={word}" for partition, word in sorted(entry.words.items()))
     return f"{topologies or '-'}{f'; {words}' if words else ''}"

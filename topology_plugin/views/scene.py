@@ -138,7 +138,9 @@ def _view(state: State, configuration: Configuration, topology: Topology, partit
         nodes=tuple(sorted(held if structured else members, key=node_order)),
         sizes=topology.body.sizes if isinstance(topology.body, Blocks) else (),
         refused={
-            p: found for p in partitions if (found := refused(configuration, p, state.inventory.partitions[p].nodes))
+            p: found
+            for p in partitions
+            if (found := refused(configuration, p, state.inventory.partitions[p].nodes, state.topo_optional))
         },
         unplaced={n: whys.get(n, "its position is not known") for n in sorted(apart, key=node_order)},
         uncovered=tuple(n for n in members if n not in holds) if structured else (),
