@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from topology_plugin.core import tree as trees
 from topology_plugin.core.names import is_safe
+from topology_plugin.core.position import Position
 from topology_plugin.core.topology import Switch, Tree
-from topology_plugin.core.tree import grow
+
+
+def grow(paths: Mapping[str, trees.Path], unplaced: Iterable[str] = (), **options: Any) -> trees.Grown:
+    return trees.grow({node: Position(path) for node, path in paths.items()}, unplaced, **options)
 
 
 def depths(tree: Tree) -> dict[str, dict[str, int]]:

@@ -96,8 +96,9 @@ def test_fillers_and_folded_layers_of_slurms_tree_change_no_distance_between_nod
     paths: dict[str, tuple[str, ...]], unplaced: bool
 ) -> None:
     lost = ["lost"] if unplaced else []
-    tree = grow(paths, lost, separate_fabrics=False).tree
-    real = distance.of_positions((*paths, *lost), {n: Position(p) for n, p in paths.items()}, None)
+    positions = {node: Position(path) for node, path in paths.items()}
+    tree = grow(positions, lost, separate_fabrics=False).tree
+    real = distance.of_positions((*paths, *lost), positions, None)
     seen = distance.of_topology(Topology("tree", tree))
     assert set(seen.nodes) == set(real.nodes)
     for a, b in combinations(paths, 2):

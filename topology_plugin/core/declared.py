@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
 from typing import Literal, TypeAlias
 
 from topology_plugin.core.topology import Blocks, Configuration, Tree
@@ -39,9 +41,12 @@ class Declared:
     sizes: tuple[int, ...] | None = None
 
     def nodes(self) -> Iterator[str]:
-        for unit in self.units:
-            if unit.nodes is not None:
-                yield from unit.nodes
+        return chain.from_iterable(unit.nodes for unit in self.units if unit.nodes)
+
+    @cached_property
+    def holds(self) -> frozenset[str]:
+        """Its nodes, for looking them up."""
+        return frozenset(self.nodes())
 
 
 def declared(configuration: Configuration) -> tuple[Declared, ...]:

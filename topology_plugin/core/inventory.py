@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Literal
 
 from topology_plugin.core.issues import Issue
@@ -18,7 +17,7 @@ class Node:
     """A Slurm node and what is known of the instance behind it (None: unknown).
 
     `answers`: source → position, only sources that gave one; `silent`: source → why it gave none. Nodes of which the
-    sources say the same share both (see Inventory.alike).
+    sources say the same share both, so that what follows from it is worked out once for all of them (by `id`).
     """
 
     name: str
@@ -63,13 +62,3 @@ class Inventory:
     partitions: Mapping[str, Partition]
     issues: tuple[Issue, ...] = ()
     roles_known: bool = False
-
-    @cached_property
-    def alike(self) -> Sequence[Sequence[Node]]:
-        """The nodes, together those that differ only in who they are: what they have in common is worked out once for
-        all of them, a leaf at a time. (Equal answers in mappings of their own are taken for different ones.)"""
-        found: dict[tuple[object, ...], list[Node]] = {}
-        for node in self.nodes.values():
-            behind = node.group, node.instance_type, node.zone, node.instance_id is None
-            found.setdefault((behind, id(node.answers), id(node.silent)), []).append(node)
-        return tuple(found.values())

@@ -45,7 +45,8 @@ def choose(inventory: Inventory, settings: Settings, remembered: Mapping[str, st
 def _evidence(inventory: Inventory, remembered: Mapping[str, str]) -> dict[str, str]:
     """An UltraServer id proves block, network layers prove tree; once seen it stays (one late label flips nothing)."""
     evidence = dict(remembered)
-    for node, *_ in inventory.alike:
+    different = {(n.instance_type, n.group, id(n.answers)): n for n in inventory.nodes.values()}
+    for node in different.values():
         key = node.instance_type or (f"group:{node.group}" if node.group else None)
         if key is None:
             continue
@@ -89,12 +90,12 @@ def _groups_of(partition: str, inventory: Inventory) -> set[str]:
     if declared.all_nodes:
         return set(inventory.groups)
     named = {group.name for group in inventory.groups.values() if partition in group.partitions}
-    return named | (_present(set(declared.nodes), inventory) & inventory.groups.keys())
+    return named | (_present(declared.nodes, inventory) & inventory.groups.keys())
 
 
-def _present(nodes: set[str], inventory: Inventory) -> set[str]:
+def _present(nodes: Iterable[str], inventory: Inventory) -> set[str]:
     """Groups of these nodes."""
-    return {some[0].group for some in inventory.alike if some[0].group and any(n.name in nodes for n in some)}
+    return {node.group for node in map(inventory.nodes.get, nodes) if node is not None and node.group}
 
 
 def _of_partition(

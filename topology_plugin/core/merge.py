@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from topology_plugin.core.blocks import base_size, sizes_for, stack
 from topology_plugin.core.decision import Decision, Memory, PartitionDecision, Placement
@@ -18,6 +19,7 @@ from topology_plugin.core.topology import Blocks, Body, Configuration, Flat, Kin
 from topology_plugin.core.tree import grow
 
 FLAT = "flat"
+_NOBODY = Node("")  # behind a name that the inventory lacks
 
 
 def merge(inventory: Inventory, settings: Settings, memory: Memory, *, classic: bool = False) -> Decision:
@@ -34,7 +36,7 @@ def merge(inventory: Inventory, settings: Settings, memory: Memory, *, classic: 
     built: dict[str, _Built] = {}
     for name in sorted({wish.topology for wish in wishes.values() if wish.kind != FLAT}):
         partitions = [p for p, wish in wishes.items() if wish.topology == name]
-        members = list(dict.fromkeys(n for p in partitions for n in inventory.partitions[p].nodes))
+        members = dict.fromkeys(chain.from_iterable(inventory.partitions[p].nodes for p in partitions))
         one = _build(name, wishes[partitions[0]], members, inventory, settings, memory)
         memory = one.memory
         built[name] = one
@@ -72,19 +74,21 @@ def _remembering(
     changed: dict[str, Node] = {}
     positions: dict[str, Mapping[str, Position]] = {}
     nothing: Mapping[str, Position] = {}
-    for nodes in inventory.alike:
-        known: dict[int, tuple[Mapping[str, Position], Mapping[str, Position]]] = {}
-        for node in nodes:
-            if node.instance_id is None:
-                continue
-            before = memory.positions.get(node.instance_id, nothing)
-            if id(before) not in known:
-                known[id(before)] = _recalled(node, sources, before)
-            answers, now = known[id(before)]
-            if answers is not node.answers:
-                changed[node.name] = replace(node, answers=answers)
-            if now:
-                positions[node.instance_id] = now
+    known: dict[tuple[int, int, int], tuple[Mapping[str, Position], Mapping[str, Position]]] = {}
+    for name, node in inventory.nodes.items():
+        instance_id = node.instance_id
+        if instance_id is None:
+            continue
+        before = memory.positions.get(instance_id, nothing)
+        key = id(node.answers), id(node.silent), id(before)
+        recalled = known.get(key)
+        if recalled is None:
+            recalled = known[key] = _recalled(node, sources, before)
+        answers, now = recalled
+        if answers is not node.answers:
+            changed[name] = replace(node, answers=answers)
+        if now:
+            positions[instance_id] = now
     return replace(inventory, nodes={**inventory.nodes, **changed}) if changed else inventory, positions
 
 
@@ -115,7 +119,7 @@ def _space_of(source: str) -> str:
 def _clusterwide(inventory: Inventory, kinds: Kinds, settings: Settings, memory: Memory) -> Decision:
     """One topology of the default's kind: block only if every node is in a full block (a short one kills 24.11), else
     tree if any node has a network path, else flat."""
-    everyone = list(inventory.nodes)
+    everyone = dict.fromkeys(inventory.nodes)
     rule = kinds.default.rule + "; Slurm before 25.05 has one topology for the whole cluster"
     tried: list[Kind] = ["block", "tree"] if kinds.default.kind == "block" else ["tree"]
     built: dict[str, _Built] = {}
@@ -147,7 +151,7 @@ def _clusterwide(inventory: Inventory, kinds: Kinds, settings: Settings, memory:
 
 
 def _build(
-    name: str, wish: _Wish, members: list[str], inventory: Inventory, settings: Settings, memory: Memory
+    name: str, wish: _Wish, members: Mapping[str, None], inventory: Inventory, settings: Settings, memory: Memory
 ) -> _Built:
     placement = _place(name, wish.kind, members, inventory, settings, memory)
     if placement.space is not None:
@@ -156,9 +160,9 @@ def _build(
         return _Built(None, placement, memory)
     if wish.kind == "tree":
         grown = grow(
-            {node: position.path for node, position in placement.placed.items()},
+            placement.placed,
             placement.unplaced,
-            zones={n: z for n in members if (z := _zone(inventory, n)) is not None},
+            zones={name: node.zone for name, node in inventory.nodes.items() if node.zone},
             separate_fabrics=settings.separate_fabrics
             if wish.options.separate_fabrics is None
             else wish.options.separate_fabrics,
@@ -177,11 +181,6 @@ def _build(
     return _Built(stacked.blocks, replace(placement, notes=(*placement.notes, *stacked.notes)), memory)
 
 
-def _zone(inventory: Inventory, node: str) -> str | None:
-    found = inventory.nodes.get(node)
-    return found.zone if found else None
-
-
 def _ultraserver_types(placed: Mapping[str, Position], inventory: Inventory) -> list[str | None]:
     """The type of every UltraServer, by the group of its nodes; None where it is not known."""
     types: dict[str, str | None] = {}
@@ -192,42 +191,48 @@ def _ultraserver_types(placed: Mapping[str, Position], inventory: Inventory) -> 
 
 
 def _place(
-    name: str, kind: Kind, members: list[str], inventory: Inventory, settings: Settings, memory: Memory
+    name: str, kind: Kind, members: Mapping[str, None], inventory: Inventory, settings: Settings, memory: Memory
 ) -> Placement:
     """One id space for the whole topology: the one that places most nodes. Ties: the last choice, else by `sources`."""
     order = list(dict.fromkeys(SPACES[source] for source in settings.sources))
     if not order:
         return Placement(None, unplaced=dict.fromkeys(members, "no source is configured"))
-    there = set(members)
-    candidates: dict[str, list[tuple[str, Position, list[str]]]] = {space: [] for space in order}
-    for nodes in inventory.alike:
-        answers = nodes[0].answers
-        found: dict[str, tuple[str, Position]] = {}
-        for source in _by_strength(answers, settings.sources):
-            position = answers[source]
-            if position.path if kind == "tree" else position.ultraserver:
-                found.setdefault(_space_of(source), (source, position))
-        names = [node.name for node in nodes if node.name in there] if found else []
-        for space in found if names else ():
-            candidates[space].append((*found[space], names))
-    counts = {space: sum(len(names) for _, _, names in candidates[space]) for space in order}
+    nodes = [inventory.nodes.get(node, _NOBODY) for node in members]
+    found: dict[int, dict[str, tuple[str, Position]]] = {}  # by id of answers: space → source and its position
+    for node in nodes:
+        if id(node.answers) not in found:
+            found[id(node.answers)] = _seats(node.answers, kind, settings.sources)
+    together = Counter(id(node.answers) for node in nodes)
+    counts = {space: sum(together[key] for key, seats in found.items() if space in seats) for space in order}
     last = memory.spaces.get(name)
     best = max(order, key=lambda space: (counts[space], space == last, -order.index(space)))
     placed: dict[str, Position] = {}
     source_of: dict[str, str] = {}
-    for source, position, names in candidates[best]:
-        placed.update(dict.fromkeys(names, position))
-        source_of.update(dict.fromkeys(names, source))
-    unplaced = {node: _why(node, kind, best, inventory) for node in members if node not in placed}
-    notes = []
-    if unplaced and placed:
-        others = {s: sum(n in unplaced for _, _, names in candidates[s] for n in names) for s in order if s != best}
-        notes = [
-            f"{count} nodes are known to {space} only, whose ids need not be equal to those of {best}"
-            for space, count in others.items()
-            if count
-        ]
+    unplaced: dict[str, str] = {}
+    others: Counter[str] = Counter()
+    for member, node in zip(members, nodes, strict=True):
+        seats = found[id(node.answers)]
+        if best in seats:
+            source_of[member], placed[member] = seats[best]
+        else:
+            unplaced[member] = _why(node, kind, best)
+            others.update(seats.keys())
+    notes = [
+        f"{others[space]} nodes are known to {space} only, whose ids need not be equal to those of {best}"
+        for space in order
+        if placed and others[space]
+    ]
     return Placement(best if placed else None, placed, source_of, unplaced, tuple(notes))
+
+
+def _seats(answers: Mapping[str, Position], kind: Kind, sources: tuple[str, ...]) -> dict[str, tuple[str, Position]]:
+    """Id space → the strongest source that gives a position in it which is of use for that kind, and the position."""
+    found: dict[str, tuple[str, Position]] = {}
+    for source in _by_strength(answers, sources):
+        position = answers[source]
+        if position.path if kind == "tree" else position.ultraserver:
+            found.setdefault(_space_of(source), (source, position))
+    return found
 
 
 def _by_strength(answers: Iterable[str], sources: tuple[str, ...]) -> Iterable[str]:
@@ -236,9 +241,8 @@ def _by_strength(answers: Iterable[str], sources: tuple[str, ...]) -> Iterable[s
     return sorted((s for s in answers if s in rank or s.startswith("last-known:")), key=lambda s: (rank.get(s, 99), s))
 
 
-def _why(node: str, kind: Kind, space: str, inventory: Inventory) -> str:
-    known = inventory.nodes.get(node)
-    if known is None or (known.instance_id is None and not known.answers):
+def _why(known: Node, kind: Kind, space: str) -> str:
+    if known.instance_id is None and not known.answers:
         return "no instance is known behind it"
     if any(_space_of(s) != space and (p.path if kind == "tree" else p.ultraserver) for s, p in known.answers.items()):
         return f"only a source other than {space} knows it"

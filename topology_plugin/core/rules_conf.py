@@ -68,7 +68,7 @@ def node_words(conf: SlurmConf, topologies: Sequence[Declared], findings: Findin
                 findings.add("node-word-bare", where, what, "write NAME:UNIT or take it out")
     for name, nodes in stated.items():
         known = by_name.get(name)
-        both = nodes.intersection(known.nodes()) if known is not None and known.kind == "block" else set()
+        both = nodes & known.holds if known is not None and known.kind == "block" else set()
         if both:
             what = f"{len(both)} nodes, {min(both)} first, are in its blocks and say so in slurm.conf too"
             findings.add("node-stated-twice", f"topology {name}", what, "say it in one place")

@@ -31,8 +31,8 @@ def structure(topology: Declared, findings: Findings, known: Collection[str] | N
         _tree(topology, findings)
     else:
         _blocks(topology, known, findings)
-    twice = [node for node, count in Counter(topology.nodes()).items() if count > 1]
-    if twice:
+    if len(topology.holds) < sum(len(unit.nodes or ()) for unit in topology.units):
+        twice = [node for node, count in Counter(topology.nodes()).items() if count > 1]
         what = f"{_some(twice)} in two {word}{'es' if word == 'switch' else 's'}"
         findings.add("node-twice", topology.where, what, "keep each node in one")
 
@@ -41,14 +41,14 @@ def coverage(topology: Declared, partition: str, nodes: Collection[str], finding
     """Every node of the partition is in the topology that it uses."""
     if topology.kind not in ("tree", "block"):
         return
-    missing = set(nodes).difference(topology.nodes())
-    if missing:
+    if not topology.holds.issuperset(nodes):
+        missing = set(nodes).difference(topology.holds)
         what = f"{_some(missing)} of partition {partition} in none of its parts: jobs that need them wait for ever"
         findings.add("node-uncovered", topology.where, what, "put each node into one of its parts")
 
 
 def unknown_nodes(topology: Declared, known: Collection[str], findings: Findings) -> None:
-    strange = set(topology.nodes()).difference(known)
+    strange = topology.holds.difference(known)
     if strange:
         remedy = "write the nodes: ALL means nothing here" if "ALL" in strange else "remove them"
         findings.add("node-unknown", topology.where, f"{_some(strange)} unknown to slurm.conf", remedy)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from topology_plugin.core.hostlists import node_order
 from topology_plugin.core.names import digest, is_safe, switch_name, unplaced_name
+from topology_plugin.core.position import Position
 from topology_plugin.core.topology import Switch, Tree
 
 ROOT = "root"
@@ -15,6 +16,8 @@ UNPLACED = "unplaced"
 UNPLACED_ALL = "unplaced-all"
 
 Path = tuple[str, ...]
+Leaves = dict[Path, list[str]]
+"""Network path → the nodes at its end: a leaf has many, and what concerns all of them is worked out once."""
 
 
 @dataclass(frozen=True)
@@ -33,38 +36,32 @@ class _Branch:
     nodes: list[str] = field(default_factory=list)
     children: list[_Branch] = field(default_factory=list)
 
-    @property
-    def height(self) -> int:
-        """Levels of switches below this one: 0 for a leaf."""
-        return 1 + max(child.height for child in self.children) if self.children else 0
-
 
 def grow(
-    paths: Mapping[str, Path],
+    positions: Mapping[str, Position],
     unplaced: Iterable[str] = (),
     *,
     zones: Mapping[str, str] | None = None,
     separate_fabrics: bool | str = "auto",
     max_unplaced_leaves: int = 64,
 ) -> Grown:
-    """The tree of placed nodes (`paths`: node → ids from the top to the leaf, at least one each) and unplaced ones.
+    """The tree of placed nodes (`positions`: node → position with a path) and unplaced ones.
 
     `zones`: node → availability zone id, where known. `separate_fabrics`: True separates whatever lies under different
     top network nodes, "auto" only what lies in different known zones, False nothing. Every leaf under one root has the
     same depth: slurmctld can be crashed by any user otherwise (run; rule `depth-uneven`).
     """
-    if not paths:
+    if not positions:
         raise ValueError("a tree needs at least one placed node")
-    short = {path: _without_repeats(path) for path in set(paths.values())}
-    clean = {node: short[path] for node, path in paths.items()} if any(p != s for p, s in short.items()) else paths
-    names, notes = _names(clean)
-    fabrics = _fabrics(clean, zones or {}, separate_fabrics)
+    leaves = _leaves(positions)
+    names, notes = _names(leaves)
+    fabrics = _fabrics(leaves, zones or {}, separate_fabrics)
     apart = len(fabrics) > 1
     lost = _unplaced_branch(sorted(unplaced, key=node_order), max_unplaced_leaves)
     roots: list[_Branch] = []
     for root_name, members in fabrics:
         depth_wanted = 2 if lost and not apart else 1
-        tops = _branches({node: clean[node] for node in members} if apart else clean, names, depth_wanted)
+        tops = _branches(members, names, depth_wanted)
         if lost and not apart:
             tops.append(lost)
         root = _Branch(root_name, children=tops)
@@ -72,7 +69,7 @@ def grow(
         roots.append(root)
     if lost and apart:
         roots.append(lost)
-    top_ids = sorted({path[0] for path in short.values()})
+    top_ids = sorted({path[0] for path in leaves})
     if apart:
         notes.append("a job cannot span " + " and ".join(root.name for root in roots))
     elif len(top_ids) > 1:
@@ -85,21 +82,27 @@ def grow(
     return Grown(Tree(tuple(_listed(roots))), tuple(notes))
 
 
-def _without_repeats(path: Path) -> Path:
-    """A layer that repeats the one above it is no layer of its own."""
-    return tuple(layer for i, layer in enumerate(path) if i == 0 or layer != path[i - 1])
+def _leaves(positions: Mapping[str, Position]) -> Leaves:
+    found: Leaves = defaultdict(list)
+    for node, position in positions.items():
+        found[position.path].append(node)
+    clean: Leaves = defaultdict(list)
+    for path, nodes in found.items():
+        # A layer that repeats the one above it is no layer of its own.
+        clean[tuple(layer for i, layer in enumerate(path) if i == 0 or layer != path[i - 1])] += nodes
+    return clean
 
 
-def _names(paths: Mapping[str, Path]) -> tuple[dict[Path, str], list[str]]:
+def _names(leaves: Leaves) -> tuple[dict[Path, str], list[str]]:
     """A name for every switch, keyed by its whole path: its id's, unless another switch has that id.
 
     One id below two parents is a contradiction between labels. Which one is right is not ours to say: the place that
     more nodes report keeps the id (ties: the first in order), the others get the hash of their path.
     """
     reports: Counter[Path] = Counter()
-    for path, count in Counter(paths.values()).items():
+    for path, nodes in leaves.items():
         for depth in range(1, len(path) + 1):
-            reports[path[:depth]] += count
+            reports[path[:depth]] += len(nodes)
     places: dict[str, list[Path]] = defaultdict(list)
     for prefix in reports:
         places[prefix[-1]].append(prefix)
@@ -116,28 +119,29 @@ def _names(paths: Mapping[str, Path]) -> tuple[dict[Path, str], list[str]]:
     return names, notes
 
 
-def _fabrics(paths: Mapping[str, Path], zones: Mapping[str, str], separate: bool | str) -> list[tuple[str, list[str]]]:
-    """(root name, its nodes): one entry unless fabrics are separated."""
-    if len({path[0] for path in set(paths.values())}) == 1:
-        return [(ROOT, list(paths))]
-    by_top: dict[str, list[str]] = defaultdict(list)
-    for node, path in paths.items():
-        by_top[path[0]].append(node)
+def _fabrics(leaves: Leaves, zones: Mapping[str, str], separate: bool | str) -> list[tuple[str, Leaves]]:
+    """(root name, its leaves): one entry unless fabrics are separated."""
+    by_top: dict[str, Leaves] = defaultdict(dict)
+    for path, nodes in leaves.items():
+        by_top[path[0]][path] = nodes
     if separate is True and len(by_top) > 1:
         return [(f"root-{switch_name(top)}", by_top[top]) for top in sorted(by_top)]
-    if separate == "auto" and zones:
+    if separate == "auto" and zones and len(by_top) > 1:
         groups = _zone_groups(by_top, zones)
         if len([zone for zone in groups if zone]) > 1:
             return [
-                (_root_of(zone), [node for top in sorted(groups[zone]) for node in by_top[top]])
+                (_root_of(zone), {path: nodes for top in groups[zone] for path, nodes in by_top[top].items()})
                 for zone in sorted(groups)
             ]
-    return [(ROOT, list(paths))]
+    return [(ROOT, leaves)]
 
 
-def _zone_groups(by_top: Mapping[str, list[str]], zones: Mapping[str, str]) -> dict[str, set[str]]:
+def _zone_groups(by_top: Mapping[str, Leaves], zones: Mapping[str, str]) -> dict[str, set[str]]:
     """Zone label → top network nodes. A top seen in two zones joins them; "" holds the tops of no known zone."""
-    seen = {top: {zones[node] for node in nodes if node in zones} for top, nodes in by_top.items()}
+    seen = {
+        top: {zones[node] for nodes in leaves.values() for node in nodes if node in zones}
+        for top, leaves in by_top.items()
+    }
     joined: list[set[str]] = []
     for found in seen.values():
         overlapping = [group for group in joined if group & found]
@@ -158,27 +162,24 @@ def _root_of(zone: str) -> str:
     return name if is_safe(name) else f"{ROOT}-{digest(zone)}"
 
 
-def _branches(paths: Mapping[str, Path], names: Mapping[Path, str], depth_wanted: int) -> list[_Branch]:
+def _branches(leaves: Leaves, names: Mapping[Path, str], depth_wanted: int) -> list[_Branch]:
     """The branches below the root: layers that every path shares are folded into it, but at least `depth_wanted`
     levels stay where the paths have as many (what hangs beside them needs the depth)."""
-    leaves = set(paths.values())  # many nodes each
     shortest = min(len(path) for path in leaves)
-    first = next(iter(paths.values()))
+    first = next(iter(leaves))
     shared = 0
     while shared < shortest - 1 and all(path[shared] == first[shared] for path in leaves):
         shared += 1
     shared = max(0, min(shared, max(len(path) for path in leaves) - depth_wanted))
     found: dict[Path, _Branch] = {}
     tops: list[_Branch] = []
-    for node in sorted(paths, key=node_order):
-        path = paths[node]
-        if path not in found:
-            for depth in range(shared + 1, len(path) + 1):
-                prefix = path[:depth]
-                if prefix not in found:
-                    found[prefix] = _Branch(names[prefix])
-                    (tops if depth == shared + 1 else found[path[: depth - 1]].children).append(found[prefix])
-        found[path].nodes.append(node)
+    for path, nodes in leaves.items():
+        for depth in range(shared + 1, len(path) + 1):
+            prefix = path[:depth]
+            if prefix not in found:
+                found[prefix] = _Branch(names[prefix])
+                (tops if depth == shared + 1 else found[path[: depth - 1]].children).append(found[prefix])
+        found[path].nodes = sorted(nodes, key=node_order)
     return tops
 
 
@@ -190,27 +191,31 @@ def _unplaced_branch(nodes: list[str], most: int) -> _Branch | None:
     return _Branch(UNPLACED, children=[_Branch(unplaced_name(node), [node]) for node in nodes])
 
 
-def _level(branch: _Branch) -> None:
-    """Raises whatever is too low below `branch` until all its leaves are equally deep; its own nodes get a leaf."""
-    for child in branch.children:
-        _level(child)
-    if not branch.children:
-        return
-    wanted = max(child.height for child in branch.children)
-    branch.children = [_raised(child, wanted - child.height) for child in branch.children]
+def _level(branch: _Branch) -> int:
+    """Raises whatever is too low below `branch` until all its leaves are equally deep; its own nodes get a leaf.
+    Returns how many levels of switches are then below it."""
+    heights = [_level(child) for child in branch.children]
+    if not heights:
+        return 0
+    wanted = max(heights)
+    branch.children = [
+        child if height == wanted else _raised(child, height, wanted)
+        for child, height in zip(branch.children, heights, strict=True)
+    ]
     if branch.nodes:
         own = _Branch(f"{branch.name}-l1", branch.nodes)
         for level in range(2, wanted + 2):
             own = _Branch(f"{branch.name}-l{level}", children=[own])
         branch.children.append(own)
         branch.nodes = []
+    return wanted + 1
 
 
-def _raised(branch: _Branch, levels: int) -> _Branch:
+def _raised(branch: _Branch, height: int, wanted: int) -> _Branch:
     """Fillers directly above: `<name>-l1` next to it, counted on from those that its own nodes got below it."""
-    used = sum(1 for child in branch.children if child.name.startswith(f"{branch.name}-l")) and branch.height
     name = branch.name
-    for level in range(1, levels + 1):
+    used = height if any(child.name.startswith(f"{name}-l") for child in branch.children) else 0
+    for level in range(1, wanted - height + 1):
         branch = _Branch(f"{name}-l{used + level}", children=[branch])
     return branch
 
