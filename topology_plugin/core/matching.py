@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TypeAlias
+from typing import NamedTuple
 
 from topology_plugin.core.decision import Identity, Memory
-from topology_plugin.core.instances import IPV4, Instance
+from topology_plugin.core.instances import IPV4
 from topology_plugin.core.inventory import Group, Inventory, Node, Partition, Role
 from topology_plugin.core.issues import Issue
 from topology_plugin.core.position import Position
@@ -20,8 +20,7 @@ from topology_plugin.core.resource_config import ResourceConfig
 UNREAD = "could not be read"  # why resource_config says nothing of any instance
 
 
-@dataclass(frozen=True)
-class SlurmNode:
+class SlurmNode(NamedTuple):
     """A node as slurm.conf or slurmctld names it. `instance_id`: as slurmd was told (`--instance-id`), if at all."""
 
     name: str
@@ -110,12 +109,11 @@ def take_stock(
     """The inventory, and a memory that knows the identities and groups of this pass."""
     identities, issues = identify(nodes, sources, memory)
     groups, roles_known = _groups(sources, memory, identities)
-    instances = {i.instance_id: i for _, i in sources.config.instances()} if sources.config else {}
+    told = _Told(sources)
     found: dict[str, Node] = {}
-    told: dict[tuple[object, ...], _Told] = {}
     for node in nodes:
         identity = identities.get(node.name)
-        found[node.name] = _described(node, identity, instances, sources, told) if identity else _unknown(node)
+        found[node.name] = _described(node, identity, told) if identity else _unknown(node)
     if sources.config is not None:
         behind = {identity.instance_id for identity in identities.values()}
         issues.extend(_behind_no_node(sources.config, behind, groups))
@@ -136,53 +134,59 @@ def _addresses(node: SlurmNode) -> tuple[str, ...]:
     return (node.addr, node.hostname) if node.addr else (node.hostname,)
 
 
-_Told: TypeAlias = tuple[Mapping[str, Position], Mapping[str, str]]
+class _Told:
+    """What every source says of an instance. All of whom the same is said share it, mostly the nodes of a leaf (their
+    positions are shared already)."""
+
+    def __init__(self, sources: Sources) -> None:
+        config, records = sources.config, sources.records
+        self._instances = {i.instance_id: i for _, i in config.instances()} if config else {}
+        self._records = records or {}
+        self._apis = tuple(sources.answers.values())
+        self._names = ("resource-config", "records", *sources.answers)
+        self._unlisted = UNREAD if config is None else "does not list the instance"
+        self._unrecorded = "the registry could not be read" if records is None else "it has not registered"
+        self._shared: dict[tuple[int, ...], tuple[dict[str, Position], dict[str, str]]] = {}
+
+    def of(self, instance_id: str) -> tuple[Mapping[str, Position], Mapping[str, str]]:
+        """Source → position, and source → why it gives none."""
+        instance, record = self._instances.get(instance_id), self._records.get(instance_id)
+        said: list[Position | str] = [
+            self._unlisted
+            if instance is None
+            else instance.position or instance.label_issue or "its InstanceLabel is empty",
+            self._unrecorded
+            if record is None
+            else record.position or record.errors.get("resource-config", "its own InstanceLabel is empty"),
+        ]
+        for api in self._apis:
+            known = api.positions.get(instance_id)
+            said.append(known or api.silent.get(instance_id) or api.problem or "knows no position")
+        key = tuple(map(id, said))  # the sources hold these objects, so ids stay theirs
+        shared = self._shared.get(key)
+        if shared is None:
+            answers = {name: what for name, what in zip(self._names, said, strict=True) if not isinstance(what, str)}
+            silent = {name: what for name, what in zip(self._names, said, strict=True) if isinstance(what, str)}
+            shared = self._shared[key] = (answers, silent)
+        return shared
+
+    def zone(self, identity: Identity) -> str | None:
+        record = self._records.get(identity.instance_id)
+        zone = record.zone_id if record is not None else None
+        for api in self._apis:
+            zone = api.zones.get(identity.instance_id) or zone
+        return zone or identity.zone
 
 
-def _described(
-    node: SlurmNode,
-    identity: Identity,
-    instances: Mapping[str | None, Instance],
-    sources: Sources,
-    told: dict[tuple[object, ...], _Told],
-) -> Node:
-    """`told`: what sources said of the nodes before, so that neighbours share it (positions are shared already)."""
-    answers: dict[str, Position] = {}
-    silent: dict[str, str] = {}
-    zone = identity.zone
-    instance = instances.get(identity.instance_id)
-    if instance is not None and instance.position:
-        answers["resource-config"] = instance.position
-    elif instance is not None:
-        silent["resource-config"] = instance.label_issue or "its InstanceLabel is empty"
-    else:
-        silent["resource-config"] = UNREAD if sources.config is None else "does not list the instance"
-    record = (sources.records or {}).get(identity.instance_id)
-    if record is not None:
-        zone = record.zone_id or zone
-        position = record.answers.get("resource-config")
-        if position:
-            answers["records"] = position
-        else:
-            silent["records"] = record.errors.get("resource-config", "its own InstanceLabel is empty")
-    else:
-        silent["records"] = "the registry could not be read" if sources.records is None else "it has not registered"
-    for source, api in sources.answers.items():
-        zone = api.zones.get(identity.instance_id) or zone
-        position = api.positions.get(identity.instance_id)
-        if position:
-            answers[source] = position
-        else:
-            silent[source] = api.silent.get(identity.instance_id) or api.problem or "knows no position"
-    key = *answers, *map(id, answers.values()), *silent, *silent.values()
+def _described(node: SlurmNode, identity: Identity, told: _Told) -> Node:
     return Node(
         node.name,
         identity.instance_id,
         identity.instance_name,
         identity.group,
         identity.instance_type,
-        zone,
-        *told.setdefault(key, (answers, silent)),
+        told.zone(identity),
+        *told.of(identity.instance_id),
         _addresses(node),
         node.dynamic,
     )
@@ -256,7 +260,6 @@ class _Index:
 
     def __init__(self) -> None:
         self._all: list[tuple[Identity, str | None]] = []
-        self._by_id: dict[str, tuple[Identity, ...]] = {}
         self._by_address: dict[str, tuple[Identity, ...]] = {}
 
     @classmethod
@@ -280,9 +283,16 @@ class _Index:
         if address and address.startswith("127."):
             address = None
         self._all.append((identity, address))
-        _put(self._by_id, identity.instance_id, identity)
         if address:
             _put(self._by_address, address, identity)
+
+    @cached_property
+    def _by_id(self) -> dict[str, tuple[Identity, ...]]:
+        """Made only if a slurmd was told its instance."""
+        ids: dict[str, tuple[Identity, ...]] = {}
+        for identity, _ in self._all:
+            _put(ids, identity.instance_id, identity)
+        return ids
 
     @cached_property
     def _by_name(self) -> dict[str, tuple[Identity, ...]]:
@@ -311,8 +321,10 @@ class _Index:
 
 def _put(index: dict[str, tuple[Identity, ...]], token: str, identity: Identity) -> None:
     known = index.get(token)
-    others = () if known is None else tuple(i for i in known if i.instance_id != identity.instance_id)
-    index[token] = (*others, identity)
+    if known is None:
+        index[token] = (identity,)
+    else:
+        index[token] = (*(i for i in known if i.instance_id != identity.instance_id), identity)
 
 
 def present(nodes: Iterable[SlurmNode], config: ResourceConfig, records: Iterable[Record]) -> frozenset[str]:

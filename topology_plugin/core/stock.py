@@ -30,7 +30,7 @@ def slurm_nodes(conf: SlurmConf, loaded: Sequence[Mapping[str, Any]]) -> list[Sl
 def _slurm_nodes(
     conf: SlurmConf, loaded: Sequence[Mapping[str, Any]], dynamic: Sequence[Mapping[str, Any]]
 ) -> list[SlurmNode]:
-    told = {str(node.get("name")): _instance_id(node) for node in loaded}
+    told = {str(node.get("name")): found for node in loaded if (found := _instance_id(node))}
     nodes = [SlurmNode(n.name, n.addr, n.hostname, False, told.get(n.name)) for n in conf.nodes.values()]
     return nodes + [_dynamic(node) for node in dynamic]
 
