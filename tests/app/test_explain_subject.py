@@ -56,7 +56,7 @@ def test_an_unknown_name_is_an_error_with_near_names(target: str, words: str) ->
 
 @pytest.mark.parametrize("seen", [None, Live(jobs_known=False)], ids=["no-slurm", "no-squeue"])
 def test_without_squeue_a_job_cannot_be_explained(seen: Live | None) -> None:
-    with pytest.raises(InputError, match="squeue gives no answer"):
+    with pytest.raises(InputError, match="slurmctld does not answer here"):
         subject(STATE, seen, "job:104")
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests import states
+from topology_plugin.core.hostlists import fold
 from topology_plugin.jobs import distance
 
 STATE = states.state()
@@ -46,12 +47,24 @@ def test_placement_of_nodes_that_are_named(here: Path) -> None:
     nodes = f"{TRAIN.nodes[0]},{TRAIN.nodes[8]},{TRAIN.nodes[40]}"
     found = json.loads(run(here, "placement", "-p", "train", "--nodes", nodes, "-o", "json", *FROM).stdout)["jobs"][0]
     assert (found["leaves"], found["least_leaves"], found["spines"], found["worst_hops"]) == (3, 1, 2, 5)
-    assert "3 (of 1)" in run(here, "placement", "-p", "train", "--nodes", nodes, *FROM).stdout
+    told = run(here, "placement", "-p", "train", "--nodes", nodes, *FROM).stdout
+    assert "3 (of 1)" in told
+    assert found["job"] == fold(nodes.split(",")) == told.splitlines()[-1].split()[0], "what was asked, no job 0"
 
 
 def test_placement_without_slurm_says_what_can_be_done(here: Path) -> None:
     assert "name --nodes" in run(here, "placement", *FROM, code=2).stderr
-    assert "squeue does not know it" in run(here, "placement", "17", *FROM, code=2).stderr
+    assert "Slurm's commands are not here" in run(here, "placement", "17", *FROM, code=2).stderr
+
+
+def test_jobs_of_a_slurmctld_that_does_not_answer_are_not_known_and_not_gone(here: Path) -> None:
+    (here / "scontrol").write_text("#!/bin/sh\nexit 1\n")
+    (here / "scontrol").chmod(0o755)
+    for arguments in (("ranks", "17"), ("placement", "17"), ("placement",), ("explain", "job:17")):
+        told = run(here, *arguments, *FROM, code=2).stderr
+        assert "slurmctld does not answer" in told and "is not in squeue" not in told
+    assert "--nodes LIST -p PARTITION" in run(here, "ranks", "17", *FROM, code=2).stderr
+    assert "slurmctld does not answer" in run(here, "submit", "--again", "17", *FROM, code=1).stderr
 
 
 def test_advise_without_slurm_leaves_open_what_starts_now(here: Path) -> None:
@@ -87,7 +100,9 @@ def test_ranks_of_nodes_that_are_named(here: Path) -> None:
 def test_submit_shows_what_it_would_pass(here: Path) -> None:
     line = ("--", "-p", "train", "-N8", "--wrap", "true")
     done = run(here, "submit", "--required", "leaf", "--dry-run", *FROM, "--root", str(here / "root"), *line)
-    assert "--exclude=" in done.stderr
+    assert done.stdout.startswith("sbatch -p train") and "--exclude=" in done.stdout and done.stdout.count("\n") == 1, (
+        "a result, to be piped"
+    )
     assert "could not be asked" in done.stderr
 
 

@@ -100,7 +100,7 @@ def test_explain_speaks_of_nodes_and_partitions(target: str, form: str, capsys: 
     [
         (("show", "trian", "--from", str(CAPTURED)), "there is no such partition (known are cpu, dev, gb200, train)"),
         (("explain", "trian", "--from", str(CAPTURED)), "did you mean train"),
-        (("explain", "job:7", "--from", str(CAPTURED)), "squeue gives no answer"),
+        (("explain", "job:7", "--from", str(CAPTURED)), "slurmctld does not answer here"),
         (("show", "--from", "/nonexistent/x"), "cannot be read: No such file or directory"),
         (("show", "--from", __file__), "is no JSON"),
         (("diff",), "run this on the controller, or name the file: --from state.json"),

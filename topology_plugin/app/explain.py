@@ -80,7 +80,8 @@ def _node(state: State, name: str) -> str | None:
 
 def _job(live: Live | None, name: str) -> Subject:
     if live is None or not live.jobs_known:
-        raise InputError(Issue(f"job:{name}", "squeue gives no answer, so jobs are not known", "is slurmctld running?"))
+        what = "slurmctld does not answer here, so jobs are not known"
+        raise InputError(Issue(f"job:{name}", what, "start it, or run this where Slurm can be asked"))
     for job in live.jobs:
         if name in (job.label, str(job.id)):
             return Subject("job", job.label, job)

@@ -57,6 +57,13 @@ class JobView:
         told: Live | None = self._seen.live if self._seen else None
         return told if told is not None else load_live(self.wiring)
 
+    @property
+    def silence(self) -> str:
+        """Why jobs are not known, where `live` does not tell them."""
+        if self._slurm is None:
+            return "Slurm's commands are not here (--slurm-bin), so jobs are not known"
+        return "slurmctld does not answer, so jobs and their nodes are not known"
+
     @cached_property
     def _loaded(self) -> Configuration | None:
         """What slurmctld has loaded, by its own words (25.05+); None: it gives no answer."""

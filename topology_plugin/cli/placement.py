@@ -69,7 +69,7 @@ def _jobs(view: JobView, labels: tuple[str, ...]) -> tuple[Job, ...]:
     live = view.live
     if not labels:
         if live is None or not live.jobs_known:
-            raise InputError(Issue("squeue", "gives no answer", "run this where Slurm can be asked, or name --nodes"))
+            raise InputError(Issue("jobs", view.silence, "run this where Slurm can be asked, or name --nodes"))
         return live.running
     found: list[Job] = []
     missing: list[str] = []
@@ -101,7 +101,8 @@ def _finished(view: JobView, labels: list[str]) -> tuple[Job, ...]:
     told = history.jobs(answer.out) if answer.ok else ()
     if not told:
         why = answer.words if not answer.ok else "it never had nodes, or accounting has forgotten it"
-        raise InputError(Issue(f"job {', '.join(left)}", f"squeue does not know it, and sacct: {why}"))
+        squeue = "squeue does not know it" if view.live is not None else view.silence
+        raise InputError(Issue(f"job {', '.join(left)}", f"{squeue}, and sacct: {why}"))
     return (*found, *told)
 
 

@@ -75,8 +75,9 @@ def _nodes(
             return tuple(expand(listed)), view.chosen(partition or environment.get("SLURM_JOB_PARTITION"))
         if label is None:
             raise InputError(Issue("ranks", "names no job and runs in none", "name a job, or --nodes and -p"))
-    rows = () if view.live is None else view.live.jobs
-    found: Job | None = next((row for row in rows if label in (row.label, str(row.id))), None)
+    if view.live is None or not view.live.jobs_known:
+        raise InputError(Issue(f"job {label}", view.silence, "name its nodes: --nodes LIST -p PARTITION"))
+    found: Job | None = next((row for row in view.live.jobs if label in (row.label, str(row.id))), None)
     if found is None or not found.nodes:
         raise InputError(Issue(f"job {label}", "has no nodes" if found else "is not in squeue", "name a running job"))
     return found.nodes, view.chosen(partition or found.partition)

@@ -59,9 +59,10 @@ def submit(
     script = _Script()
     plan, options = _plan(view, required, preferred, wait, arguments, script)
     line = plan.with_options(options)
-    say("sbatch " + shlex.join(line))
     if dry_run:
+        click.echo("sbatch " + shlex.join(line))
         return 0
+    say("sbatch " + shlex.join(line))
     answer = view.wiring.slurm.run("sbatch", *line, timeout=24 * 3600, stdin=script.piped)
     click.echo(answer.out, nl=False)
     click.echo(answer.error, nl=False, err=True)
@@ -142,10 +143,10 @@ def _again(view: JobView, label: str, required: str | None, dry_run: bool) -> in
     for note in plan.notes:
         say(note)
     if plan.domain is None:
-        say(f"job {label} needs no fixed domain; what it excludes stays")
+        click.echo(f"job {label} needs no fixed domain; what it excludes stays")
         return 0
     if set(plan.excluded) == set(row.excluded):
-        say(f"job {label} stays in {levels.short(plan.domain)}: it still fits best")
+        click.echo(f"job {label} stays in {levels.short(plan.domain)}: it still fits best")
         return 0
     return _exclude(view, label, plan, dry_run)
 
@@ -153,9 +154,10 @@ def _again(view: JobView, label: str, required: str | None, dry_run: bool) -> in
 def _exclude(view: JobView, label: str, plan: Plan, dry_run: bool) -> int:
     listed = next((option.partition("=")[2] for option in plan.options), "")
     command = ["update", f"JobId={label}", f"ExcNodeList={listed}"]
-    say("scontrol " + shlex.join(command))
     if dry_run:
+        click.echo("scontrol " + shlex.join(command))
         return 0
+    say("scontrol " + shlex.join(command))
     answer = view.wiring.slurm.run("scontrol", *command)
     if not answer.ok:
         raise PassError(f"job {label} keeps its domain: {answer.words}")
@@ -168,7 +170,7 @@ def _waiting(view: JobView, label: str) -> tuple[Job, str]:
 
     rows = view.wiring.slurm.jobs()
     if rows is None:
-        raise PassError("squeue gives no answer")
+        raise PassError(f"job {label}: {view.silence}")
     for row, raw in ((Live.parse((), [raw]).jobs[0], raw) for raw in rows):
         if label in (row.label, str(row.id)):
             if not row.pending:

@@ -43,7 +43,7 @@ def _families(placed: list[Placed], rooms: Mapping[str, Room]) -> Iterator[Any]:
     for name, help_text, value in told:
         family = _gauge(name, help_text, about)
         for one in placed:
-            family.add_metric([one.job.label, one.job.partition], value(one))
+            family.add_metric([one.label, one.job.partition], value(one))
         yield family
     ratio = summary(placed).leaf_ratio
     if ratio is not None:

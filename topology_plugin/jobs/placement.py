@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from topology_plugin.core.hostlists import fold
 from topology_plugin.core.live import Job
 from topology_plugin.jobs.distance import Network, Spread
 from topology_plugin.jobs.levels import fewest
@@ -33,6 +34,11 @@ class Placed:
     outside: int = 0
 
     @property
+    def label(self) -> str:
+        """The job's; of nodes that were named instead of one, their list."""
+        return self.job.label if self.job.id else fold(self.job.nodes)
+
+    @property
     def size(self) -> int:
         return len(self.job.nodes)
 
@@ -47,7 +53,7 @@ class Placed:
     def to_json(self) -> dict[str, Any]:
         """Stable keys, documented in docs/placement.md."""
         return {
-            "job": self.job.label,
+            "job": self.label,
             "name": self.job.name,
             "user": self.job.user,
             "state": self.job.state,
@@ -125,7 +131,7 @@ def rows(placed: Iterable[Placed]) -> list[list[str]]:
     """Cells for a table, under HEAD."""
     return [
         [
-            one.job.label,
+            one.label,
             one.job.name or "-",
             one.job.partition,
             str(one.size),
