@@ -238,6 +238,27 @@ def test_all_text_can_be_read_in_both_themes(opened: Page, theme: str) -> None:
     assert poor == []
 
 
+@pytest.mark.parametrize(("width", "theme"), [(1600, "light"), (1100, "dark"), (400, "light")])
+def test_a_small_partition_tells_every_name_whole(browser: Browser, directory: Path, width: int, theme: str) -> None:
+    of = state(inventory(16, 0, 0))
+    nodes = of.inventory.partitions["train"].nodes
+    seen = Live(dict(zip(nodes, ["idle", "allocated", "mixed", "drained", "down", "draining"] * 3, strict=False)))
+    page_ = browser.open(written(directory, of, seen, "names.html"), width, dark=theme == "dark")
+    told = page_.evaluate(
+        "[...document.querySelectorAll('#stage i.n b')].filter(b => b.scrollWidth <= b.parentElement.clientWidth)"
+        ".map(b => b.innerText)"
+    )
+    assert sorted(told) == sorted(nodes)
+    leaves = page_.evaluate(
+        "[...document.querySelectorAll('#stage .leaf .uh')].map(b => [b.title, b.innerText.split(/\\s/)[0]])"
+    )
+    assert leaves and all(whole == shown for whole, shown in leaves)
+    assert page_.evaluate("document.documentElement.scrollWidth <= innerWidth"), "it must be scrolled sideways"
+    assert page_.evaluate(CONTRAST) == []
+    page_.key("j")
+    assert page_.evaluate(CONTRAST) == []
+
+
 def test_print_has_every_node_of_the_partition_on_white(opened: Page) -> None:
     opened.evaluate("document.documentElement.dataset.theme = 'dark'")
     pdf = opened.pdf()

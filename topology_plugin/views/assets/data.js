@@ -38,7 +38,8 @@ const count = (nodes, test) => { let k = 0; for (const n of nodes) if (test(n)) 
 const freeIn = unit => unit.free ??= count(unit.all, isFree);
 const plural = (k, one, many) => `${k.toLocaleString("en")} ${k === 1 ? one : many || one + "s"}`;
 const ranges = pairs => pairs.map(([a, b]) => a === b ? `${a}` : `${a}–${b}`).join(", ");
-const short = (name, tight) => tight ? (name.length > 6 ? `…${name.slice(-4)}` : name) : name.length > 15 ? `${name.slice(0, 3)}…${name.slice(-6)}` : name;
+// A switch or block in `most` characters: ids of one network differ at their ends.
+const short = (name, most = 15) => name.length <= most ? name : most < 10 ? `…${name.slice(-4)}` : `${name.slice(0, 3)}…${name.slice(-6)}`;
 
 // From the top to the unit, names of single-child chains included.
 const wayTo = unit => { const way = []; for (let u = unit; u; u = u.parent < 0 ? null : units[u.parent]) way.unshift(u); return way; };

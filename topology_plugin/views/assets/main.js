@@ -7,7 +7,7 @@ function chips() {
   chip(`shown: ${m.shown}`, m.shown === "desired" ? "warn" : "");
   if (m.kubernetes) chip("Kubernetes");
   else if (!m.known) chip("in force: not known", "warn", "slurmctld could not be asked and nothing was ever applied");
-  else chip(m.drift ? "change pending" : "in force is desired", m.drift ? "warn" : "ok");
+  else chip(m.drift ? "change pending" : "no change pending", m.drift ? "warn" : "ok");
   if (m.failed) chip("last pass failed", "bad", m.failed);
   if (m.hold) chip("on hold", "warn", "passes only add joiners as unplaced until `resume`");
   if (m.owner) chip(m.owner[0], "warn", m.owner[1]);

@@ -14,6 +14,7 @@ function cell(n) {
   if (on) i.style.setProperty("--h", on[0].hue);
   if (view.hits && view.hits.has(n)) i.classList.add("hit");
   if (view.node === n) i.classList.add("sel");
+  if (view.density === "named") i.append(el("b", "", N.name[n]));
   cellOf.set(n, i);
   return i;
 }
@@ -35,7 +36,7 @@ function empty(box) {
 }
 
 // As many columns as fit where no leaf or block says how many.
-const SIZES = { airy: 24, roomy: 21, compact: 15, dense: 10 };
+const SIZES = { named: 140, airy: 24, roomy: 21, compact: 15, dense: 10 };
 const wide = nodes => { const box = cells(nodes, Math.max(1, Math.floor((stage.clientWidth - 30) / SIZES[view.density]))); box.classList.add("wide"); return box; };
 
 function cells(nodes, cols, slots = 0) {
@@ -48,10 +49,10 @@ function cells(nodes, cols, slots = 0) {
   return box;
 }
 
-function heading(unit, chain = [unit], full = false) {
+function heading(unit, chain = [unit], full = false, most = 15) {
   const b = el("button", "uh");
   b.type = "button"; b.dataset.u = unit.id; b.title = chain.map(u => u.name).join(" › ");
-  const name = el("span", "name", full ? chain.map(u => u.name).join(" › ") : short(unit.name, view.density === "dense"));
+  const name = el("span", "name", full ? chain.map(u => u.name).join(" › ") : short(unit.name, most));
   b.append(name, idleWords(unit, full));
   return b;
 }
@@ -59,7 +60,7 @@ function idleWords(unit, full) {
   const size = unit.all.length;
   if (unit.role === "pad") return el("span", "room", "empty");
   if (!D.live) return el("span", "room", `${size}`);
-  const free = el("b", "", `${freeIn(unit)}`);
+  const free = el("b", freeIn(unit) ? "" : "none", `${freeIn(unit)}`);
   return full ? el("span", "room", free, ` ${FREE} of ${size}`) : el("span", "room", free, `/${size}`);
 }
 
@@ -68,7 +69,8 @@ function leaf(unit, cols, base) {
   const card = el("div", `leaf${missing ? " short" : ""}${pad ? " pad" : ""}`);
   card.dataset.card = unit.id;
   card.style.setProperty("--cols", cols);
-  card.append(heading(unit), cells(unit.nodes, cols, pad ? 0 : missing));
+  const most = view.density === "named" ? Infinity : view.density === "dense" ? 6 : Math.max(15, Math.floor((cols * SIZES[view.density] - 48) / 6.7));
+  card.append(heading(unit, [unit], false, most), cells(unit.nodes, cols, pad ? 0 : missing));
   return card;
 }
 
@@ -136,8 +138,10 @@ function flatBody(p) {
 function draw() {
   const p = partitions[view.partition], t = topologies[p.topology];
   watcher.disconnect(); cellOf.clear(); view.order = [];
-  view.density = p.nodes.length <= 130 ? "airy" : p.nodes.length <= 700 ? "roomy" : p.nodes.length <= 4000 ? "compact" : "dense";
+  const longest = Math.max(0, ...p.nodes.slice(0, 40).map(n => N.name[n].length));
+  view.density = p.nodes.length <= 40 && longest <= 24 ? "named" : p.nodes.length <= 130 ? "airy" : p.nodes.length <= 700 ? "roomy" : p.nodes.length <= 4000 ? "compact" : "dense";
   stage.className = `${view.density}${view.byJob ? " byjob" : ""}`;
+  stage.style.setProperty("--w", longest);
   const shown = t.kind === "flat" ? flatBody(p) : bodyOf(t);
   if (t.kind !== "flat" && t.uncovered.size) {
     const bare = p.nodes.filter(n => t.uncovered.has(n));
@@ -159,7 +163,7 @@ function head(p, t) {
   fact(size.toLocaleString("en"), "", size === 1 ? "node" : "nodes");
   if (t.kind !== "flat") {
     const mine = units.filter(u => u.topology === t.index && u.role === whole && !u.lost).length;
-    fact(mine.toLocaleString("en"), t.kind === "block" ? `of ${t.sizes[0]}` : "", t.kind === "block" ? (mine === 1 ? "block" : "blocks") : mine === 1 ? "leaf" : "leaves");
+    fact(mine.toLocaleString("en"), "", t.kind === "block" ? `${mine === 1 ? "block" : "blocks"}, base size ${t.sizes[0]}` : mine === 1 ? "leaf" : "leaves");
     const lost = count(p.nodes, n => t.unplaced.has(n));
     if (lost) fact(lost.toLocaleString("en"), "", "unplaced");
   }
