@@ -35,6 +35,9 @@ def size_changes(state: State, before: Configuration, after: Configuration) -> I
     for name, partition in state.inventory.partitions.items():
         former = before.of_partition(name) if before.topologies else None
         gone = [n for n in former.body.nodes() if n not in state.inventory.nodes] if former else []
+        later = after.of_partition(name)
+        if former and later and former.body == later.body and not gone:
+            continue
         old = refused(before, name, (*partition.nodes, *gone), state.topo_optional)
         new = refused(after, name, partition.nodes, state.topo_optional)
         most = len(partition.nodes)  # larger sizes are not made possible: there are no nodes for them

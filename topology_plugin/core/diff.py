@@ -104,7 +104,7 @@ def between(
     other: list[str] = []
     for topology in after.topologies:
         former = before.topology(topology.name)
-        if former is None:
+        if former is None or former.body == topology.body:
             continue
         changes.extend(_nodes(former, topology, reasons))
         blocks.extend(_blocks(former, topology))
@@ -238,9 +238,8 @@ def _levels(before: Topology, after: Topology) -> Iterator[str]:
             yield f"topology {after.name}: {some(gone, 'switch')} disappear{'s' if len(gone) == 1 else ''}"
         if come:
             yield f"topology {after.name}: {some(come, 'switch')} appear{'s' if len(come) == 1 else ''}"
-        moved = [
-            name for name in new if name in old and old[name] & set(new) != new[name] & set(old) and name not in come
-        ]
+        before_all, after_all = frozenset(old), frozenset(new)
+        moved = [n for n in new if n in old and old[n] & after_all != new[n] & before_all and n not in come]
         if moved and not gone and not come:
             yield f"topology {after.name}: other switches below {some(moved, 'switch')}"
 
