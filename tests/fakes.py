@@ -36,7 +36,8 @@ class FakeSlurmctld:
     """A slurmctld that reads the files of `live` at start and at `reconfigure`, refusing what the real one refuses.
 
     `answers`: answers to the next reconfigures instead of the real ones; a callable runs at that moment and returns an
-    answer or None (then the files are read as usual). `jobs_text`: what squeue says; `released`: jobs let go.
+    answer or None (then the files are read as usual). `jobs_text`: what squeue says; `released`: jobs let go; `asked`:
+    how often for its nodes, as every pass begins.
     """
 
     def __init__(self, live: LiveFiles, version: str = "26.05.5", start: bool = True) -> None:
@@ -57,6 +58,7 @@ class FakeSlurmctld:
         self.pinged = "Slurmctld(primary) at here is UP\n"  # what `scontrol ping` says
         self.released: list[str] = []
         self.log: list[str] = []
+        self.asked = 0
         if start:
             assert self.load() is None
 
@@ -154,6 +156,7 @@ class FakeSlurmctld:
         return self.lies(text) if self.lies else text
 
     def nodes(self) -> list[dict[str, Any]] | None:
+        self.asked += 1
         return [] if self.up else None
 
     def partitions(self) -> dict[str, str | None] | None:

@@ -69,3 +69,13 @@ def test_the_time_given_holds_for_questions_too(tmp_path: Path) -> None:
     begin = time.monotonic()
     assert slurm.run("scontrol", "show", "nodes", timeout=3).timed_out
     assert time.monotonic() - begin < 12
+
+
+def test_the_version_is_known_although_scontrol_waits_for_an_include_that_is_not_there(tmp_path: Path) -> None:
+    slurm, log = commands(tmp_path, "UP", "exec sleep 30")
+    (tmp_path / "slurmctld").write_text('#!/bin/sh\n[ "$1" = -V ] && echo "slurm-wlm 24.11.5"\n')
+    (tmp_path / "slurmctld").chmod(0o755)
+    begin = time.monotonic()
+    version = slurm.version()
+    assert version is not None and version.text == "24.11.5"
+    assert log.read_text() == "scontrol --version\n" and time.monotonic() - begin < 10

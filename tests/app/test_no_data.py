@@ -41,6 +41,21 @@ def test_a_slurm_conf_that_is_cut_off_takes_no_topology_away(tmp_path: Path, dam
     assert stage.yaml.read_bytes() == before
 
 
+def test_with_an_include_gone_nobody_waits_for_slurms_commands_and_nothing_is_rolled_back(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, SMALL)
+    reconciler = stage.wiring.reconciler()
+    reconciler.run(Wish())
+    stage.room.conf.write_text(stage.room.conf.read_text() + "Include nodes.conf\n")
+    asked = stage.ctld.asked
+    with pytest.raises(InputError, match="an Include cannot be read"):
+        reconciler.run(Wish())
+    assert stage.ctld.asked == asked
+    for dry_run in (True, False):
+        with pytest.raises(InputError, match="an Include cannot be read"):
+            Rollback.of(stage.fresh_wiring(), stage.said.append).run(1, dry_run=dry_run)
+    assert not ownership.on_hold(reconciler.doors)
+
+
 def test_a_kubernetes_cluster_is_refused_whatever_is_remembered(tmp_path: Path) -> None:
     stage = Stage(tmp_path, SMALL)
     stage.wiring.reconciler().run(Wish())
@@ -53,6 +68,12 @@ def test_a_kubernetes_cluster_is_refused_whatever_is_remembered(tmp_path: Path) 
     with pytest.raises(WrongOrchestrator):
         Rollback.of(stage.fresh_wiring(), stage.said.append)
     assert (stage.yaml.read_bytes(), stage.room.conf.read_bytes(), stage.ctld.reconfigures) == before
+
+
+@pytest.mark.parametrize("head", ["", "TopologyParam=SwitchAsNodeRank,TopoOptional\n"], ids=["plain", "TopoOptional"])
+def test_a_pass_reads_from_slurm_conf_whether_a_tree_may_be_left_aside(tmp_path: Path, head: str) -> None:
+    stage = Stage(tmp_path, SMALL, head=head)
+    assert stage.wiring.reconciler().run(Wish()).state.topo_optional == bool(head)
 
 
 def test_a_hold_says_since_when_and_by_what_and_how_it_ends(tmp_path: Path) -> None:

@@ -71,6 +71,7 @@ class Slurm(Protocol):
 # lines; ping says so at once (run). So after a moment without an answer ping decides whether to wait on.
 _MOMENT = 2.0
 _SILENCE = 5.0
+_TO_SAY_ITS_VERSION = 3.0  # of four programs one after the other: together less than `guard` has
 
 
 class SlurmCommands:
@@ -131,19 +132,18 @@ class SlurmCommands:
     def version(self) -> Version | None:
         """The version of the commands; needs no slurmctld, and no slurm.conf that could be read.
 
-        `scontrol --version` dies of a slurm.conf that its Slurm does not understand (a `Topology=` word on 24.11: run),
-        just when one must know what it would understand; `slurmctld -V` does not look at it.
+        `scontrol --version` dies of a slurm.conf that its Slurm does not understand (a `Topology=` word on 24.11: run)
+        and waits for an Include that is not there (run), just when one must know what slurmctld would understand;
+        `slurmctld -V` does not look at it.
         """
         beside = (self.bin_dir.parent / "sbin" / "slurmctld",) if self.bin_dir else ()
         for program, option in (
             ("scontrol", "--version"),
             *((str(path), "-V") for path in ("slurmctld", *beside, "/usr/sbin/slurmctld")),
         ):
-            answer = self.run(program, option, timeout=10)
+            answer = self.run(program, option, timeout=_TO_SAY_ITS_VERSION)
             if answer.ok and (found := Version.parse(answer.out)) is not None:
                 return found
-            if answer.timed_out:
-                return None
         return None
 
     def ping(self) -> bool:

@@ -63,16 +63,24 @@ class Observation:
         return self.documents.config is None and not self.documents.records
 
 
-def must_be_whole(conf: SlurmConf, knew_nodes: bool) -> None:
-    """Raises InputError for a slurm.conf that is cut off: an empty or unreadable config is no data, not "no nodes"
-    (a node leaves when slurm.conf no longer lists it, and only then). `knew_nodes`: there were some before."""
-    where = conf.files[0].path
-    remedy = "nothing was changed; put it back (HyperPod's agent writes it anew), then merge again"
+_REMEDY = "nothing was changed; put it back (HyperPod's agent writes it anew), then merge again"
+
+
+def must_be_complete(conf: SlurmConf) -> None:
+    """Raises InputError for a slurm.conf with an Include that is not there. To be asked before Slurm's commands are,
+    each of which waits for such a file (a minute, run)."""
     if not conf.complete:
         unread = [issue for issue in conf.issues if "Include" in issue.what]
-        raise InputError([*unread, Issue(where, "an Include cannot be read, so nodes may be missing", remedy)])
+        raise InputError(
+            [*unread, Issue(conf.files[0].path, "an Include cannot be read, so nodes may be missing", _REMEDY)]
+        )
+
+
+def must_list_something(conf: SlurmConf, knew_nodes: bool) -> None:
+    """Raises InputError for a slurm.conf that is cut off: an empty config is no data, not "no nodes" (a node leaves
+    when slurm.conf no longer lists it, and only then). `knew_nodes`: there were some before."""
     if knew_nodes and not conf.nodes and not conf.partitions:
-        raise InputError(Issue(where, "lists neither nodes nor partitions any more", remedy))
+        raise InputError(Issue(conf.files[0].path, "lists neither nodes nor partitions any more", _REMEDY))
 
 
 @dataclass

@@ -10,6 +10,7 @@ from topology_plugin.adapters.generations import HOLD
 from topology_plugin.app import ownership
 from topology_plugin.app.apply import Applied, ApplyFailed, Doors, execute
 from topology_plugin.app.loaded import Loaded, differences
+from topology_plugin.app.observation import must_be_complete
 from topology_plugin.app.reconcile import Wish
 from topology_plugin.core import plan as planning
 from topology_plugin.core import target
@@ -116,7 +117,7 @@ def rollback(
 ) -> RolledBack:
     """Put generation `number` in force again, as a new generation that says of which it is, and hold.
 
-    Raises InputError for a number that is not there, ApplyFailed with the former state kept.
+    Raises InputError for a number or an Include that is not there, ApplyFailed with the former state kept.
     """
     if dry_run:
         disk = doors.live.disk()
@@ -151,6 +152,7 @@ def rollback(
 def _wanted(
     doors: Doors, number: int | None, complete: Complete, disk: Disk
 ) -> tuple[Generation, Target, Configuration | None]:
+    must_be_complete(disk.conf)
     of = choose(doors, number)
     wanted = target.of_generation(of, disk, doors.classic)
     if wanted is None:

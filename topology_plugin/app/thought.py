@@ -10,7 +10,7 @@ from topology_plugin.adapters.cluster_lock import Turn
 from topology_plugin.app import ownership
 from topology_plugin.app.apply import Doors
 from topology_plugin.app.loaded import Loaded, differences
-from topology_plugin.app.observation import Observation, Observer, must_be_whole
+from topology_plugin.app.observation import Observation, Observer, must_be_complete, must_list_something
 from topology_plugin.app.writer import Writer
 from topology_plugin.core import holding, job_sizes, target, topology_conf, topology_yaml
 from topology_plugin.core import plan as planning
@@ -77,12 +77,13 @@ class Thinker:
         except OSError as error:
             where = error.filename or "topology.yaml or topology.conf"
             raise PassError(f"{where} cannot be read: {error.strerror or error}") from None
+        must_be_complete(disk.conf)
         former = self.former()
         current = doors.generations.current()
         loaded = None if wish.offline else doors.slurm.nodes()
         memory = former.decision.memory if former else memory_of(current)
         arn = former.cluster_arn if former else None
-        must_be_whole(disk.conf, bool(memory.identities) or bool(loaded))
+        must_list_something(disk.conf, bool(memory.identities) or bool(loaded))
         observation = self.observer.look(disk.conf, loaded, memory, ask=wish.ask and not wish.offline, known_arn=arn)
         if observation.blind and not memory.identities:
             raise InputError(observation.documents.issues)
