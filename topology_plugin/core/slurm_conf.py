@@ -25,8 +25,11 @@ Reader: TypeAlias = Callable[[str], "str | None"]
 _COLLECTED = frozenset({"slurmctldhost"})
 # Lines of several pairs which mean nothing here.
 _OTHER_LINES = frozenset({"downnodes", "frontendname", "switchname"})
+_OWN_KEYS = frozenset({"nodename", "nodeaddr", "nodehostname"})
 _INCLUDE = re.compile(r"include[ \t\n\v\f\r]+([^ \t\n\v\f\r]+)(.*)", re.IGNORECASE | re.DOTALL)
-_ONE_NODE = re.compile(r"[A-Za-z0-9._-]{1,19}")
+# A line for one node, as HyperPod's agent writes them: its name, its address, and what it shares with its neighbours.
+_ONE_NODE = re.compile(r"NodeName=([A-Za-z0-9._-]{1,19}) NodeAddr=([A-Za-z0-9._:-]+) (.*)", re.IGNORECASE | re.DOTALL)
+_ONE_NAME = re.compile(r"[A-Za-z0-9._-]{1,19}")
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,7 @@ class _Parser:
     parameter_lines: dict[str, tuple[str, int]] = field(default_factory=dict)
     nodes: dict[str, ConfNode] = field(default_factory=dict)
     node_defaults: dict[str, str] = field(default_factory=dict)
+    shared_words: dict[str, dict[str, str] | None] = field(default_factory=dict)
     node_sets: dict[str, ConfNodeSet] = field(default_factory=dict)
     partition_lines: dict[str, _PartitionLine] = field(default_factory=dict)
     partition_defaults: dict[str, str] = field(default_factory=dict)
@@ -174,6 +178,23 @@ class _Parser:
             self._issue(path, line.number, what, "write it as key=value, or remove it")
 
     def _node_line(self, path: str, line: LogicalLine) -> None:
+        one = _ONE_NODE.match(line.content)
+        shared = self._shared_words(one[3]) if one and one[1].lower() != "default" else None
+        if one is not None and shared is not None:
+            self._add_node(ConfNode(one[1], one[2], one[1], shared, path, line.number))
+        else:
+            self._any_node_line(path, line)
+
+    def _shared_words(self, text: str) -> dict[str, str] | None:
+        """The words in the rest of a node's line, read once for all lines with the same rest; None: not as simple."""
+        if text not in self.shared_words:
+            words, rest = words_of(text)
+            words = merged(self.node_defaults, words)
+            plain = not rest and _OWN_KEYS.isdisjoint(words)
+            self.shared_words[text] = words if plain else None
+        return self.shared_words[text]
+
+    def _any_node_line(self, path: str, line: LogicalLine) -> None:
         words, rest = words_of(line.content)
         names = words.pop("nodename", None)
         if names is None:
@@ -183,12 +204,12 @@ class _Parser:
             self._leftover(path, line, rest)
         if names.lower() == "default":
             self.node_defaults = merged(self.node_defaults, words)
+            self.shared_words.clear()
             return
-        if self.node_defaults:
-            words = merged(self.node_defaults, words)
-        hostnames = words.get("nodehostname", names)
-        addresses = words.get("nodeaddr", hostnames)
-        if _ONE_NODE.fullmatch(names) and "[" not in hostnames and "[" not in addresses:
+        words = merged(self.node_defaults, words)
+        hostnames = words.pop("nodehostname", names)
+        addresses = words.pop("nodeaddr", hostnames)
+        if _ONE_NAME.fullmatch(names) and "[" not in hostnames and "[" not in addresses:
             self._add_node(ConfNode(names, addresses, hostnames, words, path, line.number))
             return
         columns: list[list[str]] = []

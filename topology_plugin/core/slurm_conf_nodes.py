@@ -10,7 +10,8 @@ from topology_plugin.core.hostlists import HostlistError, expand
 
 @dataclass(frozen=True, slots=True)
 class ConfNode:
-    """A node of slurm.conf. `params`: lower-case key → value, defaults merged in, shared by the nodes of one line."""
+    """A node of slurm.conf. `params`: lower-case key → value, defaults merged in, without names and addresses; shared
+    by nodes of which the same is said."""
 
     name: str
     addr: str
