@@ -1,3 +1,3 @@
-from topology_plugin.cli.main import main
+from topology_plugin.cli.hook import main
 
 main()

@@ -27,7 +27,7 @@ WAYS = ("on-create", "stock", "on-init-complete")
 HOME = "opt/hyperpod-topology"
 LOG = "var/log/provision/provisioning.log"
 COMMANDS = {
-    "hyperpod-topology": "from topology_plugin.cli.main import main",
+    "hyperpod-topology": "from topology_plugin.cli.hook import main",
     "hyperpod-topology-setup": "from node_setup.main import main",
 }
 # Compiled before the switch: the hook starts fast from the first time on, and users cannot write bytecode themselves.

@@ -153,7 +153,7 @@ class TestRepeating:
         node.run("bash", unpacked / "on_init_complete.sh")
         shutil.rmtree(unpacked)
         (node.root / "fsx/hyperpod-topology").rename(node.root / "fsx/gone")
-        ended = node.run(node.root / "opt/hyperpod-topology/current/bin/hyperpod-topology-setup", "register")
+        ended = node.run(node.root / "opt/hyperpod-topology/current/bin/hyperpod-topology", "register")
         assert (ended.returncode, node.records) == (0, [f"{node.instance_id}.json"]), ended.stdout
 
     def test_the_watch_service_restarts_so_that_an_upgrade_takes_effect(
@@ -372,11 +372,6 @@ class TestTrouble:
             assert "not done: register (left running)" in ended.stdout
             assert 5 < time.monotonic() - started < 40
             assert node.records == []
-            setup = node.root / "usr/local/bin/hyperpod-topology-setup"
-            # What the unit calls; like systemd, the test waits for the command and not for its output's end.
-            said = tmp_path / "said"
-            assert node.run("sh", "-c", f"{setup} register > {said}").returncode == 1
-            assert "and is left: is the shared filesystem there?" in said.read_text()
         assert node.records == [f"{node.instance_id}.json"]  # what was left ended its work when the disk came back
 
     def test_a_damaged_bundle_leaves_the_installed_version_at_work(

@@ -33,7 +33,7 @@ def root(tmp_path: Path) -> Path:
 SMALL = {
     "lib/topology_plugin/__init__.py": "",
     "lib/topology_plugin/cli/__init__.py": "",
-    "lib/topology_plugin/cli/main.py": "from topology_plugin.late import main\n",
+    "lib/topology_plugin/cli/hook.py": "from topology_plugin.late import main\n",
     "lib/topology_plugin/late.py": "def main():\n    print('version', {version!r})\n",
     "lib/node_setup/main.py": "def main():\n    return 0\n",
     "systemd/watch.service": "[Service]\n",
@@ -212,7 +212,7 @@ def test_old_versions_go_but_never_the_current_and_the_previous_one(old: Path, n
 def test_a_version_that_lost_a_file_is_made_whole_again(old: Path, root: Path) -> None:
     target = put(old, root)
     (target / "lib/topology_plugin/late.py").unlink()
-    (target / "lib/topology_plugin/cli/main.py").write_text("raise SystemExit('torn')")
+    (target / "lib/topology_plugin/cli/hook.py").write_text("raise SystemExit('torn')")
     put(old, root)
     assert version_of(root) == "1.0+aaaaaaaa"
     assert leftovers(root) == []

@@ -169,6 +169,38 @@ def test_neither_boto3_nor_requests_is_imported_where_no_network_is_needed(machi
     assert done.stdout.splitlines()[1:] == ["0", "[]"]
 
 
+@pytest.mark.parametrize(
+    ("settings", "instance_id", "code"),
+    [
+        pytest.param({}, A1, 0, id="registered"),
+        pytest.param({"registry": None}, A1, 0, id="no registry"),
+        pytest.param({"register_timeout_seconds": 0}, "i-0b000000000000009", 1, id="not listed"),
+        pytest.param({}, "nonsense", 2, id="no instance id"),
+        pytest.param({"no_such": 1, "mode": "sometimes"}, A1, 2, id="settings that are none"),
+    ],
+)
+def test_as_the_hook_it_says_and_does_what_the_command_line_does(
+    machine: Machine, settings: dict[str, Any], instance_id: str, code: int
+) -> None:
+    """Without an option it starts without the command line's library."""
+    (machine.path / "etc").mkdir()
+    machine.write("etc/hyperpod-topology.json", settings)
+    variables = {"HYPERPOD_TOPOLOGY_ROOT": str(machine.path), "HYPERPOD_TOPOLOGY_INSTANCE_ID": instance_id}
+    ways = []
+    for module in ("topology_plugin.cli.main", "topology_plugin.cli.hook"):
+        program = f"import sys; from {module} import main; sys.argv[1:] = ['register']\ntry:\n    main()\n"
+        program += "finally:\n    print(*sorted({'click', 'rich'} & set(sys.modules)))"
+        environment = {"PATH": os.defpath, **NO_IMDS, **variables}
+        done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+        *said, loaded = done.stdout.splitlines()
+        assert loaded == ("click" if module.endswith("main") else "")
+        record = machine.nodes / f"{A1}.json"
+        ways.append((done.returncode, said, done.stderr, record.read_bytes() if record.exists() else None))
+        record.unlink(missing_ok=True)
+    assert ways[0] == ways[1]
+    assert ways[0][0] == code
+
+
 def test_sixteen_machines_that_boot_together_all_register(machine: Machine, tmp_path: Path) -> None:
     document = cases.g(16)["rc"]
     document["ClusterConfig"] = {"ClusterArn": cases.ARN}

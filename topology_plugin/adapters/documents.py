@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from topology_plugin.core.cluster_agent import ClusterAgent
 from topology_plugin.core.issues import InputError, Issue
-from topology_plugin.core.provisioning import ProvisioningParameters
-from topology_plugin.core.resource_config import ResourceConfig
+
+if TYPE_CHECKING:  # each is parsed only where it is asked for: `register` must start fast
+    from topology_plugin.core.cluster_agent import ClusterAgent
+    from topology_plugin.core.provisioning import ProvisioningParameters
+    from topology_plugin.core.resource_config import ResourceConfig
 
 T = TypeVar("T")
 MAX_BYTES = 256 * 1024 * 1024  # 16,384 machines are 6 MB

@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from topology_plugin.app.observe_state import facts_in_force, load_live, see
-from topology_plugin.cli.main import EXIT_PENDING, Door
+from topology_plugin.cli.endings import EXIT_PENDING
+from topology_plugin.cli.main import Door
 from topology_plugin.cli.terminal import busy, put, put_json, say
 from topology_plugin.core.diff import compare
 from topology_plugin.views.words import document, told

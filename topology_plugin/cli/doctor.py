@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from topology_plugin import __version__
-from topology_plugin.cli.main import EXIT_WRONG, Door
+from topology_plugin.cli.endings import EXIT_WRONG
+from topology_plugin.cli.main import Door
 from topology_plugin.cli.terminal import busy, put, put_json, say
 from topology_plugin.core.checkup import Check, bad
 from topology_plugin.core.issues import InputError

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from topology_plugin.cli.main import EXIT_PENDING, Door
+from topology_plugin.cli.endings import EXIT_PENDING
+from topology_plugin.cli.main import Door
 from topology_plugin.cli.terminal import put, put_json, say
 
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from topology_plugin import __version__
-from topology_plugin.core.issues import InputError, PassError
+from topology_plugin.cli.endings import EXIT_INTERRUPTED, EXIT_USAGE, exit_code
+from topology_plugin.cli.hook import ROOT
 from topology_plugin.core.settings import NAMES
 
 if TYPE_CHECKING:
@@ -46,8 +47,6 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "demo": ("demo", "demo", "A whole simulated cluster in a temporary directory."),
     "uninstall": ("uninstall", "uninstall", "Take our words and files out of Slurm's configuration."),
 }
-
-EXIT_FAILED, EXIT_USAGE, EXIT_PENDING, EXIT_WRONG = 1, 2, 3, 4
 
 
 class LazyGroup(click.Group):
@@ -122,7 +121,7 @@ def _shared_options() -> list[click.Parameter]:
         option(
             "--root",
             metavar="DIR",
-            envvar="HYPERPOD_TOPOLOGY_ROOT",
+            envvar=ROOT,
             help="Stands for / : prefixes every absolute path except one given by flag or variable.",
         ),
         option("--set", metavar="NAME=VALUE", multiple=True, help="A setting (also: --<setting> VALUE)."),
@@ -185,28 +184,15 @@ cli.params[:0] = _shared_options()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run and exit with the documented codes; a user's mistake is a sentence, never a stack trace."""
+    """Run and exit with the documented codes."""
+    sys.exit(exit_code(lambda: _run(arguments)))
+
+
+def _run(arguments: Sequence[str] | None) -> object:
     try:
-        code = cli.main(args=arguments, prog_name="hyperpod-topology", standalone_mode=False)
-        sys.exit(code if isinstance(code, int) else 0)
+        return cli.main(args=arguments, prog_name="hyperpod-topology", standalone_mode=False)
     except click.exceptions.Abort:
-        sys.exit(130)
+        return EXIT_INTERRUPTED
     except click.ClickException as error:
         error.show()
-        sys.exit(EXIT_USAGE)
-    except InputError as error:
-        for issue in error.issues:
-            click.echo(f"hyperpod-topology: {issue}", err=True)
-        sys.exit(EXIT_USAGE)
-    except PassError as error:
-        click.echo(f"hyperpod-topology: {error}", err=True)
-        sys.exit(EXIT_FAILED)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(EXIT_FAILED)
-    except OSError as error:  # a full disk, a directory that may not be read: the machine's trouble, in its own words
-        where = f"{error.filename}: " if error.filename else ""
-        click.echo(f"hyperpod-topology: {where}{error.strerror or error}", err=True)
-        sys.exit(EXIT_FAILED)
-    except KeyboardInterrupt:
-        sys.exit(130)
+        return EXIT_USAGE

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import click
 
+from topology_plugin.cli import hook
 from topology_plugin.cli.main import Door
 
 
 @click.command()
 @click.option(
     "--instance-id",
-    envvar="HYPERPOD_TOPOLOGY_INSTANCE_ID",
+    envvar=hook.INSTANCE_ID,
     metavar="ID",
     help="Who this node is, instead of finding out (DMI asset tag, IMDS, address).",
 )
@@ -21,16 +22,10 @@ def register(door: Door, instance_id: str | None) -> None:
     Runs on every node at boot, as often as you like: the same facts again write nothing. Takes at most
     register_timeout_seconds and calls no AWS API. Exit codes: 0 registered (also without a position), 1 not
     registered, 2 unusable input.
+
+    \b
+    Examples:
+      hyperpod-topology register
+      hyperpod-topology register --instance-id i-0123456789abcdef0
     """
-    wiring = door.wiring()
-    done = wiring.registrar(
-        instance_id, lambda sentence: click.echo(f"hyperpod-topology: {sentence}", err=True)
-    ).register()
-    if done is None:
-        click.echo("nothing to register: the registry is switched off (registry: null)")
-        return
-    for note in done.notes:
-        click.echo(f"hyperpod-topology: {note}", err=True)
-    click.echo(done.sentence())
-    if door.verbose:
-        click.echo(f"known by {done.how}", err=True)
+    hook.register(door.wiring(), instance_id, bool(door.verbose))
