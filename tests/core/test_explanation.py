@@ -120,7 +120,8 @@ def test_a_setting_behind_a_kind_is_named_with_its_origin() -> None:
 
 def test_refused_sizes_unplaced_and_uncovered_nodes_are_listed() -> None:
     seen = without(inventory(0, 54, 0), "ip-10-9-0-1", "ip-10-9-1-1")
-    assert explain_partition(state(seen), "ultra").refused == ((36, 36),)
+    ultra = explain_partition(state(seen), "ultra")
+    assert ultra.refused == ((36, 36),) and (ultra.units, ultra.unit) == (3, "blocks")
     why = explain_partition(state(inventory(unlabelled=(3, 7))), "train")
     assert set(why.unplaced) == {"ip-10-1-0-4", "ip-10-1-0-8"} and why.uncovered == ()
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from topology_plugin.core.explanation import explain_node
 from topology_plugin.core.issues import InputError
 from topology_plugin.core.kubernetes import cluster
 from topology_plugin.views.scene import arrange
@@ -47,7 +48,8 @@ def test_labels_give_the_tree_and_groups_stand_for_partitions() -> None:
     assert view.partitions == ("g1", "g2") and set(view.nodes) == {"a", "b"}
     known = state.inventory.nodes["a"]
     assert (known.instance_id, known.instance_type, known.addresses) == ("i-0a000000000000001", P5, ("10.1.1.1",))
-    assert not state.owner.writes
+    assert not state.owner.writes and not state.drift
+    assert all(seat.in_force == seat.desired for name in "ab" for seat in explain_node(state, name).seats)
 
 
 def test_ultraservers_are_blocks() -> None:
@@ -55,6 +57,16 @@ def test_ultraservers_are_blocks() -> None:
     state, _ = cluster(listed(*items))
     (view,) = [v for v in arrange(state).views if v.kind == "block"]
     assert sorted(unit.name for unit in view.units) == ["us-0", "us-1"]
+
+
+def test_without_labels_of_groups_and_types_an_ultraserver_hides_no_switch() -> None:
+    items = [node("p5", ("t", "m", "l")), node("gb", ("t", "m", "n"), "us-1"), node("cpu")]
+    for item in items:
+        del item["metadata"]["labels"]["node.kubernetes.io/instance-type"]
+    state, _ = cluster(listed(*items))
+    assert {view.kind: view.nodes for view in arrange(state).views if view.kind != "flat"} == {
+        "tree": ("p5",), "block": ("gb",),
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

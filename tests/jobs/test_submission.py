@@ -121,6 +121,14 @@ def test_what_slurm_might_spread_is_fixed_to_one_ultraserver(wish: Wish) -> None
     assert len({ULTRA.blocks[node] for node in allowed(plan, ULTRA)}) == 1
 
 
+def test_an_ultraserver_of_which_the_partition_has_too_few_nodes_holds_no_job() -> None:
+    half = replace(ULTRA, nodes=ULTRA.nodes[::2])  # nine nodes of each
+    level = levels.parse("ultraserver", half, "half")
+    assert submission.required(level, Wish(9, 9), half, BLOCK, live(), "half").options == ()
+    with pytest.raises(InputError, match=r"can hold 12 nodes \(most: 9\)"):
+        submission.required(level, Wish(12, 12), half, BLOCK, live(), "half")
+
+
 def test_nodes_in_no_block_are_never_left_to_slurm() -> None:
     assert BLOCK is not None and isinstance(BLOCK.body, Blocks)
     partial = replace(BLOCK, body=replace(BLOCK.body, blocks=BLOCK.body.blocks[:1]))

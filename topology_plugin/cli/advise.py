@@ -56,7 +56,8 @@ def _told(found: Advice) -> str:
     lines = [f"{found.size} nodes in partition {found.partition} ({found.kind})"]
     if found.refused:
         nearest = f"the next size that it takes is {found.next_size}" if found.next_size else "no larger one is taken"
-        lines.append(f"  Slurm refuses this size here without further options: {nearest}")
+        without = " without further options" if found.options else ""
+        lines.append(f"  Slurm refuses this size here{without}: {nearest}")
     elif found.now is None:
         lines.append("  whether it can start now is unknown: Slurm gives no answer")
     else:

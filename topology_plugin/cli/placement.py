@@ -133,10 +133,12 @@ def _table(placed: list[places.Placed], rooms: dict[str, room.Room]) -> None:
         click.echo(
             columns(room.HEAD, [row for name, found in rooms.items() for row in room.rows(name, found)]), nl=False
         )
-        for name, found in rooms.items():
+        tables: dict[str, list[str]] = {}
+        for name, found in rooms.items():  # partitions that share their UltraServers share the table
             if found.blocks:
-                click.echo(f"\nblocks of {name}")
-                click.echo(columns(room.BLOCK_HEAD, room.block_rows(found)), nl=False)
+                tables.setdefault(columns(room.BLOCK_HEAD, room.block_rows(found)), []).append(name)
+        for table, names in tables.items():
+            click.echo(f"\nblocks of {', '.join(names)}\n{table}", nl=False)
 
 
 def _metrics(placed: list[places.Placed], rooms: dict[str, room.Room]) -> str:

@@ -46,7 +46,8 @@ def placed(patient: Patient) -> Verdict:
     lost = {n: why for p in patient.state.decision.placements.values() for n, why in p.unplaced.items()}
     if lost:
         names = sorted(lost)
-        return warn(f"{len(names)} nodes have no known position: {some(names)} ({lost[names[0]]})", "`explain NODE`")
+        have = "1 node has" if len(names) == 1 else f"{len(names)} nodes have"
+        return warn(f"{have} no known position: {some(names)} ({lost[names[0]]})", "`explain NODE`")
     return ok("every node that needs one has a position")
 
 

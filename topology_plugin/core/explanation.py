@@ -212,7 +212,8 @@ def explain_partition(state: State, name: str, settings: Settings | None = None)
     if isinstance(body, Tree):
         units, unit = sum(1 for switch in body.switches), "switches"
     else:
-        units, unit = (sum(1 for b in body.blocks if b.nodes), "blocks") if isinstance(body, Blocks) else (0, "")
+        mine = sum(1 for b in body.blocks if not members.isdisjoint(b.nodes)) if isinstance(body, Blocks) else 0
+        units, unit = mine, "blocks" if mine else ""
     notes = list(placement.notes) if placement else []
     if isinstance(body, Tree) and units > MANY_SWITCHES:
         notes.append(

@@ -31,6 +31,8 @@ _REMEDY = "give the output of `kubectl get nodes -o json`"
 def cluster(document: Mapping[str, Any]) -> tuple[State, Live]:
     """The cluster and its node states. Instance groups stand for partitions; every node appears, labelled or not.
 
+    What the labels say is also what is in force: nobody else decides there, and nothing is ever pending.
+
     Raises InputError for what is no list of nodes.
     """
     items = [document] if document.get("kind") == "Node" else document.get("items")
@@ -52,7 +54,7 @@ def cluster(document: Mapping[str, Any]) -> tuple[State, Live]:
     seen = _inventory(nodes)
     decision = merge(seen, Settings(sources=("resource-config",), mixed_partitions="tree"), Memory())
     owner = Owner("nobody", "a Kubernetes cluster: shown only", False)
-    state = State(None, "", None, None, PassResult("observed"), owner, seen, decision, None)
+    state = State(None, "", None, None, PassResult("observed"), owner, seen, decision, decision.configuration)
     return state, Live(live, jobs_known=False)
 
 
@@ -102,7 +104,10 @@ def _inventory(nodes: Mapping[str, Node]) -> Inventory:
 
 
 def _group(node: Node) -> str:
-    return node.group or node.instance_type or "nodes"
+    """Without any label for it, nodes of one kind of network: a few UltraServers must not hide others' switches."""
+    position = next(iter(node.answers.values()), None)
+    network = "nodes" if position is None else "ultraservers" if position.ultraserver else "networked"
+    return node.group or node.instance_type or network
 
 
 def _state(item: Mapping[str, Any]) -> str:

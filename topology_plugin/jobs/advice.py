@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 from topology_plugin.core import job_sizes
@@ -97,10 +98,11 @@ def advise(
     best = network.spread(_nearest(network.nodes, network, size)) if size <= total else None
     likely = None
     if now and idle is not None:
-        likely = network.spread(_nearest(idle, network, size) if kind != "flat" else idle[:size])
+        likely = network.spread(_nearest(idle, network, size) if kind != "flat" else _in_runs(idle, live, size))
     unplaced = len(network.unplaced)
     if unplaced and kind != "flat":
-        notes.append(f"{unplaced} nodes of the partition have no known place and count as far from everything")
+        have = "node of the partition has" if unplaced == 1 else "nodes of the partition have"
+        notes.append(f"{unplaced} {have} no known place: far from everything")
     return Advice(
         partition, size, kind, options, refused, job_sizes.next_accepted(ranges, size, total) if refused else None,
         job_sizes.told(ranges), now, best, likely, tuple(notes),
@@ -182,6 +184,21 @@ def _nearest(nodes: Sequence[str], network: Network, size: int) -> tuple[str, ..
     for part in sorted(_parts(pool, network), key=len, reverse=True):
         chosen.extend(part)
     return tuple(chosen[:size])
+
+
+def _in_runs(idle: Sequence[str], live: Live | None, size: int) -> tuple[str, ...]:
+    """What Slurm takes where it knows no structure: of the runs of neighbours in its node table the shortest that
+    holds what is still missing, else the longest (run: equal for nodes of one kind; `live.states` has its order)."""
+    free = set(idle)
+    table = live.states if live is not None else idle
+    runs = [tuple(group) for inside, group in groupby(table, free.__contains__) if inside]
+    chosen: list[str] = []
+    while runs and len(chosen) < size:
+        missing = size - len(chosen)
+        best = min(runs, key=lambda run: (len(run) < missing, len(run) if len(run) >= missing else -len(run)))
+        runs.remove(best)
+        chosen.extend(best[:missing])
+    return tuple(chosen)
 
 
 def _parts(pool: Sequence[str], network: Network) -> list[list[str]]:

@@ -53,7 +53,7 @@ def required(
     level: Level, wish: Wish, network: Network, topology: Topology | None, live: Live | None, partition: str
 ) -> Plan:
     """One domain of the level, or the job waits. Raises InputError if no domain can ever hold it."""
-    if _slurm_keeps_it_together(level, wish, network, topology):
+    if _slurm_keeps_it_together(level, wish, network, topology) and _holds(level, wish, network):
         base = topology.body.sizes[0] if topology is not None and isinstance(topology.body, Blocks) else 0
         return Plan((), (f"Slurm gives a job of up to {base} nodes one UltraServer here, whichever has room first",))
     domain, inside, notes = _best(level, wish, network, topology, live, partition)
@@ -188,6 +188,12 @@ def _slurm_keeps_it_together(level: Level, wish: Wish, network: Network, topolog
     return all(
         len({network.block(node) for node in block.nodes if node in ours}) <= 1 for block in topology.body.blocks
     )
+
+
+def _holds(level: Level, wish: Wish, network: Network) -> bool:
+    """Whether some domain has as many nodes of this partition: an UltraServer may belong to several."""
+    left_out = set(wish.excluded)
+    return any(len(set(nodes) - left_out) >= wish.least for nodes in level.domains(network).values())
 
 
 def _best(
