@@ -43,6 +43,6 @@ def test_examples_in_help_name_options_that_exist(name: str) -> None:
             assert flag in known or passes_on, f"{name}: {flag} in an example does not exist"
 
 
-@pytest.mark.parametrize("name", ["show", "diff", "explain", "doctor"])
-def test_reading_commands_show_examples(name: str) -> None:
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_shows_examples(name: str) -> None:
     assert "Examples:" in generator().help_of(name)

@@ -27,10 +27,19 @@ def cluster(path: Path) -> Path:
     return conf
 
 
-def merge(path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def merge(path: Path, *arguments: str, offline: bool = True) -> subprocess.CompletedProcess[str]:
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("HYPERPOD_", "AWS_", "SAGEMAKER_", "SLURM_"))}
     return subprocess.run(
-        [sys.executable, "-m", "topology_plugin", "merge", "--offline", "--root", str(path), *arguments],
+        [
+            sys.executable,
+            "-m",
+            "topology_plugin",
+            "merge",
+            *(("--offline",) if offline else ()),
+            "--root",
+            str(path),
+            *arguments,
+        ],
         env={
             **clean,
             "PATH": f"{path}/bin:/usr/bin:/bin",
@@ -66,9 +75,51 @@ def test_br_02_an_unreadable_input_is_said_without_being_asked_for_and_changes_n
     before = (conf.parent / "topology.yaml").read_bytes()
     (tmp_path / "opt/ml/config/resource_config.json").write_text("garbage")
     done = merge(tmp_path)
-    assert (done.returncode, done.stdout) == (0, "nothing to do: what is in force is what is wanted\n")
+    assert (done.returncode, done.stdout) == (0, "nothing to do: the files are as wanted\n")
     assert "resource_config.json:1:1: is not valid JSON" in done.stderr
     assert (conf.parent / "topology.yaml").read_bytes() == before
+
+
+def down(path: Path) -> None:
+    """slurmctld does not answer: its commands know their version and nothing else."""
+    for name in ("scontrol", "squeue"):
+        (path / "bin" / name).write_text('#!/bin/sh\n[ "$1" = --version ] && echo "slurm 26.05.5" && exit 0\nexit 1\n')
+
+
+@pytest.mark.parametrize("dry", [(), ("--dry-run",)], ids=["merge", "dry-run"])
+def test_where_slurmctld_does_not_answer_nothing_is_said_to_be_in_force(tmp_path: Path, dry: tuple[str, ...]) -> None:
+    cluster(tmp_path)
+    assert merge(tmp_path).returncode == 0
+    down(tmp_path)
+    done = merge(tmp_path, *dry, offline=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == (
+        "slurmctld does not answer, so what it has loaded is not known; "
+        "nothing to do in the files: they are as wanted, and it loads them when it starts\n"
+    )
+
+
+def test_what_slurmctld_cannot_be_told_is_not_written_and_the_remedy_is_said(tmp_path: Path) -> None:
+    conf = cluster(tmp_path)
+    down(tmp_path)
+    done = merge(tmp_path, offline=False)
+    assert done.returncode == 1 and not (conf.parent / "topology.yaml").exists()
+    assert "does not answer, nothing was changed" in done.stderr and "merge --offline" in done.stderr
+
+
+@pytest.mark.parametrize("dry", [(), ("--dry-run",)], ids=["merge", "dry-run"])
+def test_why_it_only_observes_is_said_once(tmp_path: Path, dry: tuple[str, ...]) -> None:
+    cluster(tmp_path)
+    done = merge(tmp_path, "--mode", "observe", *dry)
+    assert done.returncode == 0 and done.stdout.startswith("observing, nothing ")
+    assert (done.stdout + done.stderr).count("mode is observe") == 1
+
+
+def test_a_partition_that_a_setting_names_and_slurm_does_not_know_is_said_with_near_names(tmp_path: Path) -> None:
+    cluster(tmp_path)
+    done = merge(tmp_path, "--partitions", '{"trian": {"kind": "flat"}, "train": {"kind": "flat"}}')
+    [said] = [row for row in done.stderr.splitlines() if "no such partition" in row]
+    assert "partitions.trian (flag --partitions)" in said and "did you mean train?" in said
 
 
 def test_job_sizes_that_a_change_takes_away_are_listed_before_and_while_it_happens(tmp_path: Path) -> None:

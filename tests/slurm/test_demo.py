@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+
+import pytest
+
+from topology_plugin.adapters.own_processes import OwnProcesses
 
 
 def demo(directory: Path, *arguments: str, path: str | None = None) -> subprocess.CompletedProcess[str]:
@@ -34,6 +40,37 @@ def test_a_small_cluster_lives_through_every_step(slurm_bin: Path, tmp_path: Pat
     assert re.search(r"^  18 nodes, block +1 UltraServer, ", done.stdout, re.MULTILINE)
     assert "on a real slurmctld." in done.stdout
     assert list(tmp_path.iterdir()) == [], "cleaned up"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+@pytest.mark.parametrize("keep", [(), ("--keep",)], ids=["cleaned up", "kept"])
+def test_interrupted_it_stops_slurmctld_and_cleans_up(
+    slurm_bin: Path, tmp_path: Path, number: signal.Signals, keep: tuple[str, ...]
+) -> None:
+    command = [sys.executable, "-m", "topology_plugin", "demo", "--nodes", "8", "--slurm-bin", str(slurm_bin), *keep]
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        directory = Path(process.stdout.readline().split(" below ")[1].strip())
+        processes = OwnProcesses(directory / "controller/opt/slurm/etc/slurm.conf", directory / "slurm")
+        while process.poll() is None and not processes.find(["slurmctld"]):
+            time.sleep(0.05)
+        for _ in range(2):  # impatience must not keep it from cleaning up
+            # A terminal sends it to the hooks that run just now, too.
+            os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
+            time.sleep(0.05)
+        out, error = process.communicate(timeout=120)
+    assert process.returncode == 128 + number, error
+    assert "Traceback" not in error
+    assert processes.find(()) == []
+    assert list(tmp_path.iterdir()) == ([directory] if keep else [])
+    assert (f"kept: {directory}" in out) == bool(keep)
 
 
 def test_without_slurm_it_says_that_nothing_was_applied(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ class Thinker:
             conf_ours=self._ours(disk.topology_conf),
             yaml_ours=self._ours(disk.topology_yaml),
         )
-        state = self._state(observation, decision, former, in_force, owner, hold, slurm, current, arn)
+        state = self._state(disk, observation, decision, former, in_force, owner, hold, slurm, current, arn)
         generation = self._generation(state, wanted, current, observation)
         plan = self._plan(disk, wanted, generation, in_force, wish)
         if loaded is None and not wish.offline:
@@ -181,6 +181,7 @@ class Thinker:
 
     def _state(
         self,
+        disk: Disk,
         observation: Observation,
         decision: Decision,
         former: State | None,
@@ -192,11 +193,12 @@ class Thinker:
         known_arn: str | None,
     ) -> State:
         config = observation.documents.config
+        optional = job_sizes.topo_optional(disk.conf.parameters.get("topologyparam"))
         unknown = unknown_partitions(self.settings, observation.inventory.partitions)
         refused = {
             t.name: ranges
             for t in decision.configuration.topologies
-            if (ranges := job_sizes.refused(t, tuple(t.body.nodes())))
+            if (ranges := job_sizes.refused(t, tuple(t.body.nodes()), optional))
         }
         return State(
             cluster_arn=(config.cluster_arn if config else None) or known_arn,
@@ -213,6 +215,7 @@ class Thinker:
             hold=hold is not None,
             hold_note=hold or "",
             adopted=ownership.adopted(self.doors),
+            topo_optional=optional,
             counters=former.counters if former else Counters(),
             notes=(*slurm.notes, *observation.notes, *unknown, *decision.notes),
         )

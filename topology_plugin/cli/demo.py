@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import shutil
 import sys
 import tempfile
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from topology_plugin.cli.interruption import cleaned_up
 from topology_plugin.cli.main import Door
 from topology_plugin.cli.terminal import put, say
 
@@ -30,18 +32,34 @@ def demo(door: Door, nodes: int, keep: bool) -> int:
     Before each step HyperPod's agent is played: it rewrites slurm.conf and loses our words, which each pass puts back.
     p5 nodes in leaves of 8, two p6e-gb200 UltraServers, CPU nodes, a login node and the controller, each with a root
     directory of its own; every node registers through the real hook as a process. Slurm comes from --slurm-bin or PATH;
-    without one nothing is applied, and the demo says so. Nothing outside the directory is touched.
+    without one nothing is applied, and the demo says so. Nothing outside the directory is touched. Ctrl-C and SIGTERM
+    end it and clean up.
+
+    \b
+    Examples:
+      hyperpod-topology demo
+      hyperpod-topology demo --nodes 256 --slurm-bin /opt/slurm/bin
+      hyperpod-topology demo --keep         leaves files to look at
     """
     from topology_plugin.app.demo import Demo
 
     slurm_bin = door.wiring().places.slurm_bin
-    directory = Path(tempfile.mkdtemp(prefix="hyperpod-topology-demo-"))
+    directory = Path(tempfile.gettempdir()) / f"hyperpod-topology-demo-{secrets.token_hex(4)}"
     stage = Demo(directory, slurm_bin, nodes, _progress)
+
+    def clean() -> None:
+        stage.close()
+        if keep:
+            click.echo(f"\nkept: {directory}")
+        else:
+            shutil.rmtree(directory, ignore_errors=True)
+
     begin = time.monotonic()
-    click.echo(f"{len(stage.cluster.machines)} machines below {directory}")
-    if slurm_bin is None:
-        click.echo("No Slurm is on PATH (or given by --slurm-bin): configurations are written, NOTHING IS APPLIED.")
-    try:
+    with cleaned_up(clean):
+        directory.mkdir(mode=0o700)
+        click.echo(f"{len(stage.cluster.machines)} machines below {directory}")
+        if slurm_bin is None:
+            click.echo("No Slurm is on PATH (or given by --slurm-bin): configurations are written, NOTHING IS APPLIED.")
         for step in stage.steps():
             _tell(step)
         _show(stage)
@@ -50,12 +68,6 @@ def demo(door: Door, nodes: int, keep: bool) -> int:
             _tell_jobs(stories)
         else:
             click.echo("\nNo jobs were run: there is no Slurm here.")
-    finally:
-        stage.close()
-        if keep:
-            click.echo(f"\nkept: {directory}")
-        else:
-            shutil.rmtree(directory, ignore_errors=True)
     applied = "on a real slurmctld" if slurm_bin else "without Slurm: nothing was applied"
     click.echo(f"\n{time.monotonic() - begin:.0f} s, {applied}.")
     return 0

@@ -67,7 +67,14 @@ def rollback(door: Door, number: int | None, dry_run: bool) -> int:
 @click.argument("reason", required=False, default="")
 @click.pass_obj
 def hold(door: Door, reason: str) -> None:
-    """Until `resume`, passes only add joiners as unplaced and change nothing else. REASON is shown to others."""
+    """Until `resume`, passes only add joiners as unplaced and change nothing else. REASON is shown to others.
+
+    \b
+    Examples:
+      hyperpod-topology hold "no change before the run ends on Friday"
+      hyperpod-topology show            says since when and why it holds
+      hyperpod-topology resume
+    """
     from topology_plugin.adapters.pass_lock import PassLock
     from topology_plugin.app import ownership
 
@@ -80,7 +87,13 @@ def hold(door: Door, reason: str) -> None:
 @click.command()
 @click.pass_obj
 def resume(door: Door) -> None:
-    """End a hold, or a standing back after too many reverts; the next pass acts again."""
+    """End a hold, or a standing back after too many reverts; the next pass acts again.
+
+    \b
+    Examples:
+      hyperpod-topology resume
+      hyperpod-topology resume && hyperpod-topology merge      act now
+    """
     from topology_plugin.adapters.pass_lock import PassLock
     from topology_plugin.app import ownership
 

@@ -29,6 +29,11 @@ def guard(door: Door) -> int:
 
     What slurmctld would die of becomes the last good generation, if that fits slurm.conf as it is, else flat alone
     without any Topology= word. The broken files are kept in the state directory. What starts is not touched.
+
+    \b
+    Examples:
+      hyperpod-topology guard && slurmctld
+      hyperpod-topology guard -v            also says that nothing had to be done
     """
     return within(LIMIT, lambda: _guard(door))
 

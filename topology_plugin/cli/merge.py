@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from topology_plugin.cli.endings import EXIT_PENDING
 from topology_plugin.cli.main import Door
 from topology_plugin.cli.terminal import say
+
+if TYPE_CHECKING:
+    from topology_plugin.app.reconcile import Outcome
 
 MOST_NOTES = 10  # beyond what is lost, which is said in full
 
@@ -47,23 +52,21 @@ def merge(door: Door, dry_run: bool, offline: bool, adopt: bool) -> int:
         say(f"and {len(notes) - len(shown)} more notes: -v says them")
     if dry_run:
         if not state.owner.writes or not outcome.plan:
-            click.echo("nothing to do" if state.owner.writes else "observing, nothing would be written")
+            observing = f"observing, nothing would be written: {state.owner.reason}"
+            click.echo(outcome.nothing_to_do if state.owner.writes else observing)
             return 0
         click.echo("\n".join(sentences(outcome.plan)))
         return EXIT_PENDING
-    click.echo(_told(state.last.result, outcome))
+    click.echo(_told(outcome))
     return 0
 
 
-def _told(result: str, outcome: object) -> str:
-    from topology_plugin.app.reconcile import Outcome
-
-    assert isinstance(outcome, Outcome)  # noqa: S101 (narrowing for the type checker)
-    state = outcome.state
+def _told(outcome: Outcome) -> str:
+    state, result = outcome.state, outcome.state.last.result
     if result == "observed":
         return f"observing, nothing written: {state.owner.reason}"
     if result == "unchanged":
-        return "nothing to do: what is in force is what is wanted"
+        return outcome.nothing_to_do
     if result == "pending":
         return state.last.error
     names = ", ".join(t.name if t.name == t.kind else f"{t.name} ({t.kind})" for t in state.desired.topologies)

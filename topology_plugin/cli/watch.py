@@ -23,6 +23,11 @@ def watch(door: Door) -> None:
     Polls every poll_seconds without calling Slurm; asks Slurm when something changed, and every 300 s for drift.
     Of several controllers one writes, the others observe and take over when it is gone.
     Stops cleanly on SIGTERM and SIGINT: a pass under way is finished first (a second SIGINT does not wait for it).
+
+    \b
+    Examples:
+      systemctl start hyperpod-topology-watch          the service runs it
+      hyperpod-topology watch --settle-seconds 10      by hand, with less patience
     """
     with Stop() as stop:
         door.wiring().watcher(say, door.wiring).run(stop.wait)
