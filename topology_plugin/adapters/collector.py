@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def paused() -> Iterator[None]:
-    """No collection in here, nor because of what was made in here. 16,384 nodes make the collector walk all of them many
-    times, a third of a pass, and find nothing: there are no cycles. May be nested; also a decorator."""
+    """No collection in here, nor because of what was made in here. 16,384 nodes make the collector walk all of them
+    many times, a third of a pass, and find nothing: there are no cycles. May be nested; also a decorator."""
     was = gc.isenabled()
     gc.disable()
     try:
