@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from topology_plugin.core.consequences import JobConcern, SizeChange, job_concerns, size_changes, some
 from topology_plugin.core.hostlists import node_order
 from topology_plugin.core.live import Job
+from topology_plugin.core.position import LAST_KNOWN
 from topology_plugin.core.state import State
 from topology_plugin.core.topology import Blocks, Configuration, Topology, Tree
 
@@ -181,7 +182,7 @@ class _Reasons:
 def _says(source: str | None) -> str:
     if source is None:
         return "placed by nobody we know"
-    if source.startswith("last-known:"):
+    if source.startswith(LAST_KNOWN):
         return "its last known position"
     return f"{source} says so"
 

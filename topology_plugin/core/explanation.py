@@ -12,7 +12,7 @@ from topology_plugin.core.hostlists import node_order
 from topology_plugin.core.instance_types import capability
 from topology_plugin.core.inventory import Node
 from topology_plugin.core.job_sizes import Ranges
-from topology_plugin.core.position import SPACES, Position
+from topology_plugin.core.position import Position, space_of
 from topology_plugin.core.settings import Settings
 from topology_plugin.core.state import State
 from topology_plugin.core.topology import Blocks, Kind, Tree
@@ -151,7 +151,7 @@ def _why_space(state: State, topology: str, kind: Kind, space: str) -> str:
     for name in members:
         node = state.inventory.nodes.get(name)
         found = (
-            {_space(s) for s, p in node.answers.items() if (p.path if kind == "tree" else p.ultraserver)}
+            {space_of(s) for s, p in node.answers.items() if (p.path if kind == "tree" else p.ultraserver)}
             if node
             else set()
         )
@@ -159,10 +159,6 @@ def _why_space(state: State, topology: str, kind: Kind, space: str) -> str:
     rivals = [f"{other}: {count}" for other, count in counts.most_common() if other != space]
     told = f"{space} {'place' if space == 'labels' else 'places'} {counts[space]} of {len(members)} nodes"
     return f"{told}, the most ({', '.join(rivals)})" if rivals else f"{told}; nobody else places any"
-
-
-def _space(source: str) -> str:
-    return source.partition(":")[2] if source.startswith("last-known:") else SPACES.get(source, source)
 
 
 def _said(state: State, node: Node, name: str) -> list[Said]:

@@ -103,26 +103,28 @@ def node_order(name: str) -> str:
     A text and not a list of texts and numbers: those take three times as long to make and to compare.
     """
     prefix = name.rstrip(_DIGITS)
-    tail = name[len(prefix) :]
-    end = f"{_number_order(tail)}{_TEXT_ENDS}" if tail else ""
-    return f"{_prefix_order(prefix)}{end}{_TEXT_ENDS}{name}"
+    if len(prefix) == len(name):
+        return f"{_prefix_order(prefix)}\0{name}"
+    plain = name[len(prefix) :].lstrip("0")
+    return f"{_prefix_order(prefix)}{chr((len(plain) & _MOST_DIGITS) + 1)}{plain}\0\0{name}"
 
 
-# Below every letter, and below the length that a number begins with: what is shorter comes first.
-_TEXT_ENDS = "\0"
+# A text ends with \0: that is below every letter, and below the length that a number begins with (never 0), so that
+# what is shorter comes first. Where a number is longer than this the order is odd, but still an order.
+_MOST_DIGITS = 0xFFFF
 
 
 def _number_order(digits: str) -> str:
-    """Its length first (never 0), so that numbers are in order as texts. No name has more digits than fit."""
+    """Its length first, so that numbers are in order as texts."""
     plain = digits.lstrip("0")
-    return chr(min(len(plain), 4000) + 1) + plain
+    return chr((len(plain) & _MOST_DIGITS) + 1) + plain
 
 
 @lru_cache(maxsize=4096)
 def _prefix_order(prefix: str) -> str:
     """Shared by the nodes of a subnet: the numbers before the last one are read once for all of them."""
     parts = _NUMBERS.split(prefix)
-    return "".join(_number_order(part) if at % 2 else part + _TEXT_ENDS for at, part in enumerate(parts))
+    return "".join(_number_order(part) if at % 2 else part + "\0" for at, part in enumerate(parts))
 
 
 def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
@@ -184,7 +186,8 @@ def _numbers(group: str, text: str) -> list[str]:
 def _fold_tails(prefix: str, tails: list[str]) -> list[str]:
     """Items for names that share a prefix; `tails` are their final digits, possibly empty."""
     padded = {len(tail) for tail in tails if tail[:1] == "0" and len(tail) > 1}
-    if not padded and all(map(_is_short_number, tails)):
+    lengths = set(map(len, tails))
+    if not padded and min(lengths) > 0 and max(lengths) <= _LONGEST_TAIL:
         return [f"{prefix}[{','.join(_ranges(sorted(map(int, tails)), 0))}]"]
     plain: list[str] = []
     long: list[str] = []
@@ -207,10 +210,6 @@ def _fold_tails(prefix: str, tails: list[str]) -> list[str]:
         items.append(f"{prefix}[{','.join(ranges)}]")
     items += [prefix + tail for tail in sorted(long, key=lambda tail: (len(tail), tail))]
     return items
-
-
-def _is_short_number(tail: str) -> bool:
-    return 0 < len(tail) <= _LONGEST_TAIL
 
 
 def _ranges(numbers: list[int], width: int) -> list[str]:

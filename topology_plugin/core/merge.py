@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import chain
+from typing import NamedTuple
 
 from topology_plugin.core.blocks import base_size, sizes_for, stack
 from topology_plugin.core.decision import Decision, Memory, PartitionDecision, Placement
@@ -13,7 +15,7 @@ from topology_plugin.core.inventory import Inventory, Node
 from topology_plugin.core.kinds import KindChoice, Kinds, choose
 from topology_plugin.core.matching import UNREAD
 from topology_plugin.core.names import partition_topology_name
-from topology_plugin.core.position import SPACES, Position
+from topology_plugin.core.position import LAST_KNOWN, SPACES, Position, space_of
 from topology_plugin.core.settings import PartitionSettings, Settings
 from topology_plugin.core.topology import Blocks, Body, Configuration, Flat, Kind, Topology
 from topology_plugin.core.tree import grow
@@ -74,46 +76,44 @@ def _remembering(
     changed: dict[str, Node] = {}
     positions: dict[str, Mapping[str, Position]] = {}
     nothing: Mapping[str, Position] = {}
-    known: dict[tuple[int, int, int], tuple[Mapping[str, Position], Mapping[str, Position]]] = {}
+    worked_out: dict[int, _Recalled] = {}  # the last of those whose sources say the same, mostly a leaf's
     for name, node in inventory.nodes.items():
         instance_id = node.instance_id
         if instance_id is None:
             continue
         before = memory.positions.get(instance_id, nothing)
-        key = id(node.answers), id(node.silent), id(before)
-        recalled = known.get(key)
-        if recalled is None:
-            recalled = known[key] = _recalled(node, sources, before)
-        answers, now = recalled
-        if answers is not node.answers:
-            changed[name] = replace(node, answers=answers)
-        if now:
-            positions[instance_id] = now
+        recalled = worked_out.get(id(node.answers))
+        if recalled is None or recalled.before is not before or recalled.silent is not node.silent:
+            recalled = worked_out[id(node.answers)] = _recalled(node, sources, before)
+        if recalled.answers is not node.answers:
+            changed[name] = replace(node, answers=recalled.answers)
+        if recalled.now:
+            positions[instance_id] = recalled.now
     return replace(inventory, nodes={**inventory.nodes, **changed}) if changed else inventory, positions
 
 
-def _recalled(
-    node: Node, sources: tuple[str, ...], before: Mapping[str, Position]
-) -> tuple[Mapping[str, Position], Mapping[str, Position]]:
-    """The node's answers with those last known (`before`: id space → position), and what to remember of them.
+class _Recalled(NamedTuple):
+    """A node's `answers` together with what was known `before`, and `now`: what to remember (id space → position)."""
 
-    While resource_config cannot be read, a record moves nobody whose label is known: it may be older than that.
-    """
+    before: Mapping[str, Position]
+    silent: Mapping[str, str]
+    answers: Mapping[str, Position]
+    now: Mapping[str, Position]
+
+
+def _recalled(node: Node, sources: tuple[str, ...], before: Mapping[str, Position]) -> _Recalled:
+    """While resource_config cannot be read, a record moves nobody whose label is known: it may be older than that."""
     answers = node.answers
     if "records" in answers and SPACES["records"] in before and node.silent.get("resource-config") == UNREAD:
         answers = {source: position for source, position in answers.items() if source != "records"}
     now: dict[str, Position] = {}
-    for source in _by_strength(answers, sources):
+    for source, space in _by_strength(tuple(answers), sources):
         if source in SPACES and answers[source]:
-            now.setdefault(SPACES[source], answers[source])
+            now.setdefault(space, answers[source])
     kept = {space: position for space, position in before.items() if space not in now}
     if kept:
-        answers = {**answers, **{f"last-known:{space}": position for space, position in kept.items()}}
-    return answers, dict(sorted({**now, **kept}.items()))
-
-
-def _space_of(source: str) -> str:
-    return source.partition(":")[2] if source.startswith("last-known:") else SPACES[source]
+        answers = {**answers, **{f"{LAST_KNOWN}{space}": position for space, position in kept.items()}}
+    return _Recalled(before, node.silent, answers, dict(sorted({**now, **kept}.items())))
 
 
 def _clusterwide(inventory: Inventory, kinds: Kinds, settings: Settings, memory: Memory) -> Decision:
@@ -197,54 +197,52 @@ def _place(
     order = list(dict.fromkeys(SPACES[source] for source in settings.sources))
     if not order:
         return Placement(None, unplaced=dict.fromkeys(members, "no source is configured"))
-    nodes = [inventory.nodes.get(node, _NOBODY) for node in members]
-    found: dict[int, dict[str, tuple[str, Position]]] = {}  # by id of answers: space → source and its position
-    for node in nodes:
-        if id(node.answers) not in found:
-            found[id(node.answers)] = _seats(node.answers, kind, settings.sources)
-    together = Counter(id(node.answers) for node in nodes)
-    counts = {space: sum(together[key] for key, seats in found.items() if space in seats) for space in order}
+    said = [inventory.nodes.get(node, _NOBODY).answers for node in members]
+    together = Counter(map(id, said))
+    different = dict(zip(map(id, said), said, strict=True))
+    seats = {key: _seats(answers, kind, settings.sources) for key, answers in different.items()}
+    counts = {space: sum(n for key, n in together.items() if space in seats[key]) for space in order}
     last = memory.spaces.get(name)
     best = max(order, key=lambda space: (counts[space], space == last, -order.index(space)))
+    chosen = {key: found[best] for key, found in seats.items() if best in found}
     placed: dict[str, Position] = {}
-    source_of: dict[str, str] = {}
+    source: dict[str, str] = {}
     unplaced: dict[str, str] = {}
-    others: Counter[str] = Counter()
-    for member, node in zip(members, nodes, strict=True):
-        seats = found[id(node.answers)]
-        if best in seats:
-            source_of[member], placed[member] = seats[best]
+    for node, key in zip(members, map(id, said), strict=True):
+        seat = chosen.get(key)
+        if seat is None:
+            unplaced[node] = _why(inventory.nodes.get(node, _NOBODY), kind, best)
         else:
-            unplaced[member] = _why(node, kind, best)
-            others.update(seats.keys())
-    notes = [
-        f"{others[space]} nodes are known to {space} only, whose ids need not be equal to those of {best}"
-        for space in order
-        if placed and others[space]
-    ]
-    return Placement(best if placed else None, placed, source_of, unplaced, tuple(notes))
+            source[node], placed[node] = seat
+    notes = []
+    for space in order if placed else ():
+        if others := sum(n for key, n in together.items() if key not in chosen and space in seats[key]):
+            notes.append(f"{others} nodes are known to {space} only, whose ids need not be equal to those of {best}")
+    return Placement(best if placed else None, placed, source, unplaced, tuple(notes))
 
 
 def _seats(answers: Mapping[str, Position], kind: Kind, sources: tuple[str, ...]) -> dict[str, tuple[str, Position]]:
     """Id space → the strongest source that gives a position in it which is of use for that kind, and the position."""
     found: dict[str, tuple[str, Position]] = {}
-    for source in _by_strength(answers, sources):
+    for source, space in _by_strength(tuple(answers), sources):
         position = answers[source]
         if position.path if kind == "tree" else position.ultraserver:
-            found.setdefault(_space_of(source), (source, position))
+            found.setdefault(space, (source, position))
     return found
 
 
-def _by_strength(answers: Iterable[str], sources: tuple[str, ...]) -> Iterable[str]:
-    """What was heard now before what is only remembered; among these the order of `sources`."""
-    rank = {source: i for i, source in enumerate(sources)}
-    return sorted((s for s in answers if s in rank or s.startswith("last-known:")), key=lambda s: (rank.get(s, 99), s))
+@lru_cache(maxsize=1024)
+def _by_strength(answers: tuple[str, ...], sources: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """(source, its id space): what was heard now before what is only remembered; among these the order of `sources`."""
+    heard = [source for source in sources if source in answers]
+    remembered = sorted(source for source in answers if source.startswith(LAST_KNOWN))
+    return tuple((source, space_of(source)) for source in heard + remembered)
 
 
 def _why(known: Node, kind: Kind, space: str) -> str:
     if known.instance_id is None and not known.answers:
         return "no instance is known behind it"
-    if any(_space_of(s) != space and (p.path if kind == "tree" else p.ultraserver) for s, p in known.answers.items()):
+    if any(space_of(s) != space and (p.path if kind == "tree" else p.ultraserver) for s, p in known.answers.items()):
         return f"only a source other than {space} knows it"
     if any(known.answers.values()):
         return (

@@ -23,3 +23,11 @@ SOURCES = ("resource-config", "records", "sagemaker", "ec2")
 
 # `resource-config` and `records` repeat the same labels, so their ids may be mixed; the others' may not.
 SPACES = {"resource-config": "labels", "records": "labels", "sagemaker": "sagemaker", "ec2": "ec2"}
+
+# Before an id space's name: a source that stands for what was heard in it before.
+LAST_KNOWN = "last-known:"
+
+
+def space_of(source: str) -> str:
+    """The id space of a source's ids."""
+    return SPACES.get(source) or source.removeprefix(LAST_KNOWN)

@@ -15,7 +15,7 @@ from functools import cached_property
 from itertools import combinations
 from typing import TypeAlias
 
-from topology_plugin.core.position import SOURCES, SPACES, Position
+from topology_plugin.core.position import LAST_KNOWN, SOURCES, SPACES, Position, space_of
 from topology_plugin.core.state import State
 from topology_plugin.core.topology import Blocks, Kind, Topology, Tree
 
@@ -220,11 +220,10 @@ def _real(switch: str, names: set[str]) -> str:
 def _answers(state: State, nodes: Sequence[str]) -> dict[str, Position]:
     """Positions that nodes reported although no topology used them (a flat partition): of the fullest id space."""
     spaces: dict[str, dict[str, Position]] = {}
-    sources = [*SOURCES, *(f"last-known:{space}" for space in dict.fromkeys(SPACES.values()))]
+    sources = [*SOURCES, *(f"{LAST_KNOWN}{space}" for space in dict.fromkeys(SPACES.values()))]
     for source in sources:
-        space = SPACES.get(source, source.rpartition(":")[2])
         for node in nodes:
             found = state.inventory.nodes[node].answers.get(source) if node in state.inventory.nodes else None
             if found:
-                spaces.setdefault(space, {}).setdefault(node, found)
+                spaces.setdefault(space_of(source), {}).setdefault(node, found)
     return max(spaces.values(), key=len, default={})
