@@ -1,7 +1,8 @@
 """State to JSON and back. Unknown keys are ignored and missing ones take their default: readable across versions.
 
 Every pass writes it and the next one reads it, so of 16,384 nodes it says nothing twice: positions stand once, in a
-list, and are meant by their place in it; the instance behind a node is told with the node.
+list, and are meant by their place in it; so does what the nodes of a leaf have in common; the instance behind a node is
+told with the node; of what is in force only what is not as desired. What was in common is one object again when read.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def dump(state: State) -> Json:
         "positions": positions.rows(),
         "inventory": inventory,
         "decision": decision,
-        "in_force": None if state.in_force is None else dump_configuration(state.in_force),
+        "in_force": _dump_in_force(state.in_force, state.desired),
     }
 
 
@@ -89,6 +90,7 @@ def _load(data: Mapping[str, Any]) -> State:
     counters = _made(Counters, data.get("counters", {}))
     positions = Positions(data.get("positions", ()))
     inventory = _load_inventory(data["inventory"], positions)
+    decision = load_decision(data["decision"], positions, inventory.nodes)
     return State(
         cluster_arn=data.get("cluster_arn"),
         version=data.get("version", ""),
@@ -97,8 +99,8 @@ def _load(data: Mapping[str, Any]) -> State:
         last=_made(PassResult, data.get("last", {})),
         owner=_made(Owner, data.get("owner", {})),
         inventory=inventory,
-        decision=load_decision(data["decision"], positions, inventory.nodes),
-        in_force=None if data.get("in_force") is None else load_configuration(data["in_force"]),
+        decision=decision,
+        in_force=_load_in_force(data.get("in_force"), decision.configuration),
         refused={name: tuple((int(a), int(b)) for a, b in rs) for name, rs in data.get("refused", {}).items()},
         held=tuple(data.get("held", ())),
         hold=bool(data.get("hold", False)),
@@ -117,13 +119,11 @@ def _made(kind: Callable[..., T], data: Mapping[str, Any], **more: Any) -> T:
     return kind(**{**plain, **more})
 
 
-def _dump_node(node: Node, positions: Positions) -> Json:
+def _dump_common(node: Node, positions: Positions) -> Json:
+    """What a node has in common with others; what it has not is left out."""
     found: Json = {
-        "instance_id": node.instance_id,
-        "instance_name": node.instance_name,
         "group": node.group,
         "instance_type": node.instance_type,
-        "addresses": list(node.addresses),
         "answers": {source: positions.number(p) for source, p in node.answers.items()},
     }
     if node.silent:
@@ -135,24 +135,50 @@ def _dump_node(node: Node, positions: Positions) -> Json:
     return found
 
 
-def _load_node(name: str, data: Mapping[str, Any], positions: Positions) -> Node:
-    return Node(
-        name,
-        data.get("instance_id"),
-        data.get("instance_name"),
+def _dump_nodes(nodes: Mapping[str, Node], positions: Positions) -> Json:
+    """`nodes`: name → place in `common`, instance id, instance name, addresses."""
+    places: dict[tuple[object, ...], int] = {}
+    common: list[Json] = []
+    rows: dict[str, list[object]] = {}
+    for name, node in nodes.items():
+        key = node.group, node.instance_type, node.zone, id(node.answers), id(node.silent), node.dynamic
+        place = places.setdefault(key, len(common))
+        if place == len(common):
+            common.append(_dump_common(node, positions))
+        rows[name] = [place, node.instance_id, node.instance_name, *node.addresses]
+    return {"common": common, "nodes": rows}
+
+
+def _load_nodes(data: Mapping[str, Any], positions: Positions) -> dict[str, Node]:
+    if "common" not in data:  # written before nodes had something in common: everything stands with the node
+        whole = data["nodes"].items()
+        rows = {n: [i, d.get("instance_id"), d.get("instance_name"), *d["addresses"]] for i, (n, d) in enumerate(whole)}
+        data = {"common": list(data["nodes"].values()), "nodes": rows}
+    common = [_load_common(told, positions) for told in data["common"]]
+    nodes: dict[str, Node] = {}
+    for name, (place, instance_id, instance_name, *addresses) in data["nodes"].items():
+        group, instance_type, zone, answers, silent, dynamic = common[place]
+        told = (group, instance_type, zone, answers, silent, tuple(addresses), dynamic)
+        nodes[name] = Node(name, instance_id, instance_name, *told)
+    return nodes
+
+
+def _load_common(
+    data: Mapping[str, Any], positions: Positions
+) -> tuple[str | None, str | None, str | None, Mapping[str, Position], Mapping[str, str], bool]:
+    return (
         data.get("group"),
         data.get("instance_type"),
         data.get("zone"),
         {source: positions[number] for source, number in data.get("answers", {}).items()},
         data.get("silent", {}),
-        tuple(data.get("addresses", ())),
         bool(data.get("dynamic", False)),
     )
 
 
 def _dump_inventory(inventory: Inventory, positions: Positions) -> Json:
     return {
-        "nodes": {name: _dump_node(node, positions) for name, node in inventory.nodes.items()},
+        **_dump_nodes(inventory.nodes, positions),
         "groups": {name: _dump_group(group) for name, group in inventory.groups.items()},
         "partitions": {
             name: {"nodes": list(p.nodes), "all_nodes": p.all_nodes, "word": p.word}
@@ -165,7 +191,7 @@ def _dump_inventory(inventory: Inventory, positions: Positions) -> Json:
 
 def _load_inventory(data: Mapping[str, Any], positions: Positions) -> Inventory:
     return Inventory(
-        {name: _load_node(name, node, positions) for name, node in data["nodes"].items()},
+        _load_nodes(data, positions),
         {name: _made(Group, group, name=name) for name, group in data["groups"].items()},
         {name: _made(Partition, p, name=name) for name, p in data["partitions"].items()},
         tuple(_made(Issue, issue) for issue in data.get("issues", ())),
@@ -181,6 +207,19 @@ def _dump_group(group: Group) -> Json:
 
 def dump_configuration(configuration: Configuration) -> Json:
     return {"topologies": [_dump_topology(t) for t in configuration.topologies], "words": dict(configuration.words)}
+
+
+def _dump_in_force(in_force: Configuration | None, desired: Configuration) -> Json | None:
+    """Without its topologies where they are those desired."""
+    if in_force is not None and in_force.topologies == desired.topologies:
+        return {"words": dict(in_force.words)}
+    return None if in_force is None else dump_configuration(in_force)
+
+
+def _load_in_force(data: Mapping[str, Any] | None, desired: Configuration) -> Configuration | None:
+    if data is not None and "topologies" not in data:
+        return Configuration(desired.topologies, dict(data["words"]))
+    return None if data is None else load_configuration(data)
 
 
 def _dump_topology(topology: Topology) -> Json:
@@ -227,13 +266,32 @@ def _dump_memory(memory: Memory, positions: Positions, nodes: Mapping[str, Node]
         "types": dict(memory.types),
         "block_nodes": memory.block_nodes,
         "orders": {name: list(order) for name, order in memory.orders.items()},
-        "positions": {
-            instance: {space: positions.number(p) for space, p in spaces.items()}
-            for instance, spaces in memory.positions.items()
-        },
+        "positions": _dump_remembered(memory.positions, positions),
         "identities": others,
         "groups": {name: _dump_group(group) for name, group in memory.groups.items()},
     }
+
+
+def _dump_remembered(remembered: Mapping[str, Mapping[str, Position]], positions: Positions) -> list[Any]:
+    """(id space → position, the instances of which that is remembered)."""
+    together: dict[int, tuple[Json, list[str]]] = {}
+    for instance_id, spaces in remembered.items():
+        known = together.get(id(spaces))
+        if known is None:
+            numbers = {space: positions.number(position) for space, position in spaces.items()}
+            known = together[id(spaces)] = (numbers, [])
+        known[1].append(instance_id)
+    return list(together.values())
+
+
+def _load_remembered(data: Any, positions: Positions) -> dict[str, Mapping[str, Position]]:
+    if isinstance(data, Mapping):  # as it was once written, one by one
+        data = [[spaces, [instance_id]] for instance_id, spaces in data.items()]
+    remembered: dict[str, Mapping[str, Position]] = {}
+    for spaces, instance_ids in data:
+        known = {space: positions[number] for space, number in spaces.items()}
+        remembered.update(dict.fromkeys(instance_ids, known))
+    return remembered
 
 
 def _behind(node: Node) -> tuple[str | None, ...]:
@@ -255,10 +313,7 @@ def _load_memory(data: Mapping[str, Any], positions: Positions, nodes: Mapping[s
         dict(data.get("types", {})),
         int(data.get("block_nodes", 0)),
         {name: tuple(order) for name, order in data.get("orders", {}).items()},
-        {
-            instance: {space: positions[number] for space, number in spaces.items()}
-            for instance, spaces in data.get("positions", {}).items()
-        },
+        _load_remembered(data.get("positions", ()), positions),
         identities,
         {name: _made(Group, group, name=name) for name, group in data.get("groups", {}).items()},
     )
