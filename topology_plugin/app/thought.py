@@ -144,7 +144,7 @@ class Thinker:
             words, shown = slurm.partitions(), slurm.topoconf()
             if words is not None and shown is not None:
                 with contextlib.suppress(InputError):
-                    return Configuration(topology_yaml.parse(shown).topologies, words)
+                    return Configuration(topology_yaml.parse(shown, where="topoconf").topologies, words)
         kept = target.of_generation(current, disk) if current else None
         return kept.configuration if kept else None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from topology_plugin.core import hostlists
@@ -77,6 +78,12 @@ def parse(text: str | bytes, expand: Expand = hostlists.expand, where: str = "to
     count, a switch with nodes and children keeps its nodes. Raises InputError with every part that Slurm would not
     take, or that has no place in our model (ring, torus3d).
     """
+    return _parsed(text, expand, where)
+
+
+@lru_cache(maxsize=4)
+def _parsed(text: str | bytes, expand: Expand, where: str) -> Configuration:
+    """A pass asks several times what one text says, and the next pass mostly finds the same text."""
     found = load(text, where)
     if isinstance(found, dict):
         found = [found]  # a map stands for a list with one entry (run)
