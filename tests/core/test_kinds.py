@@ -79,6 +79,13 @@ def test_a_login_group_is_no_compute_group_but_its_node_in_dev_is_unplaced() -> 
     assert decision.partitions["dev"].rule == "every group has network data: worker-p5"
 
 
+def test_a_login_group_with_a_node_in_a_named_partition_is_a_compute_group_like_any_other() -> None:
+    simulated = cluster(P5).with_machines(p5_nodes)
+    decision = decide(simulated, lines=conf_text(simulated, "PartitionName=interactive Nodes=ip-10-1-0-8"))
+    assert words(decision) == {"dev": None, "train": "tree", "interactive": None}
+    assert decision.default_rule == "groups without network data: login-group"
+
+
 def test_a_group_that_no_partition_names_counts_in_dev_unless_it_is_controller_or_login() -> None:
     loose = SimulatedGroup("loose", "ml.m5.xlarge")
     simulated = cluster(P5, loose).with_machines([*p5_nodes, *without_network_data("loose", "ml.m5.xlarge", 2)])

@@ -33,7 +33,9 @@ class Kinds:
 def choose(inventory: Inventory, settings: Settings, remembered: Mapping[str, str]) -> Kinds:
     """The kind of every partition and the cluster default, before it is known whether a topology can be made."""
     evidence = _evidence(inventory, remembered)
-    compute = {name for name in inventory.groups if _is_compute(name, inventory)}
+    named = [node for p in inventory.partitions.values() if not p.all_nodes for node in p.nodes]
+    in_named = _present(named, inventory)
+    compute = {name for name in inventory.groups if _is_compute(name, inventory, name in in_named)}
     abilities = {name: _ability(inventory.groups[name], evidence) for name in sorted(compute)}
     partitions = {
         name: _of_partition(name, sorted(_groups_of(name, inventory) & compute), abilities, settings)
@@ -67,21 +69,17 @@ def _ability(group: Group, evidence: Mapping[str, str]) -> Capability | None:
     return cast("Capability | None", seen or listed)
 
 
-def _is_compute(name: str, inventory: Inventory) -> bool:
-    """Named for a partition, or Compute by API, or with nodes in a partition other than one with `Nodes=ALL`.
+def _is_compute(name: str, inventory: Inventory, in_named: bool) -> bool:
+    """Named for a partition, or Compute by API, or with nodes in a partition other than one with `Nodes=ALL`
+    (`in_named`).
 
     A group that is only in `Nodes=ALL` counts unless it is the controller's or login group; where no source tells
     which those are, it does not count.
     """
     group = inventory.groups[name]
-    if group.role == "compute" or group.partitions:
+    if group.role == "compute" or group.partitions or in_named:
         return True
-    if group.role in ("controller", "login"):
-        return False
-    if inventory.roles_known:
-        return True
-    named = {node for p in inventory.partitions.values() if not p.all_nodes for node in p.nodes}
-    return name in _present(named, inventory)
+    return inventory.roles_known and group.role not in ("controller", "login")
 
 
 def _groups_of(partition: str, inventory: Inventory) -> set[str]:
