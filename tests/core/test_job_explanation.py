@@ -40,7 +40,10 @@ ULTRA = ("ip-10-9-0-2", "ip-10-9-1-2")
     ("job", "what", "remedy"),
     [
         pytest.param(
-            asks(36), "36 nodes is a size that ultra cannot run (refused: 36)", "-N35 or -N37", id="refused-size"
+            asks(36),
+            "36 nodes is a size that ultra cannot run (refused: 36)",
+            "-N35 or -N37, or a range of sizes; or a --segment",
+            id="refused-size",
         ),
         pytest.param(asks(60), "asks for 60 nodes, ultra has 52", "fewer", id="more-than-there-are"),
         pytest.param(
@@ -84,6 +87,27 @@ def test_a_preference_for_few_switches_is_told_as_one_that_passes() -> None:
     (now,) = why(of, asks(8, "train", switches=1, switch_wait=300), busy).holds
     assert "not enough idle nodes under so few leaf switches now" in now.what
     assert why(of, asks(4, "train", switches=1), busy).holds == ()
+
+
+@pytest.mark.parametrize(
+    ("size", "line", "what", "remedy"),
+    [
+        (8, "sbatch --comment=hyperpod-topology: required=topology.k8s.aws/network-node-layer-3", "7 of them idle",
+         "wait, or `submit --again 7` chooses the domain anew"),
+        (8, "sbatch -x …", "7 of them idle", "wait, or exclude fewer nodes"),
+        (9, "sbatch -x …", "it asks for 9", "exclude fewer nodes"),
+    ],
+    ids=["required-domain", "by-hand", "never"],
+)  # fmt: skip
+def test_nodes_that_a_job_excludes_hold_it(size: int, line: str, what: str, remedy: str) -> None:
+    of = state(inventory(32, 0, 0))
+    nodes = of.inventory.partitions["train"].nodes
+    job = asks(size, "train", excluded=nodes[8:], submit_line=line)
+    (hold,) = why(of, job, busy=nodes[:1]).holds
+    assert hold.what.startswith("-x leaves it 8 of 32 nodes (all in ") and hold.what.endswith(what)
+    assert (hold.remedy, hold.for_good) == (remedy, size > 8)
+    roomy = replace(job, nodes_wanted=7)
+    assert why(of, roomy, busy=nodes[:1]).holds == ()  # what is left would do: Slurm's own reason is the reason
 
 
 def test_a_job_cannot_span_roots() -> None:

@@ -73,6 +73,9 @@ def test_a_waiting_job_chooses_again_when_another_domain_gets_room(cluster: JobC
     cluster.slurm.cancel(first)
     time.sleep(2.5)
     assert cluster.slurm.job(job).state == "PENDING"  # fixed to the second spine, which had idle nodes
+    told = cluster.command("explain", f"job:{job}").stdout
+    assert f"-x leaves it 15 of 32 nodes (all in {TRAIN.paths[cluster.nodes('train')[16]][1]})" in told, told
+    assert f"`submit --again {job}` chooses the domain anew" in told
     done = cluster.command("submit", "--again", str(job))
     assert "now waits for" in done.stdout
     assert len(domains(cluster.slurm.wait_running(job))) == 1
@@ -165,5 +168,5 @@ def test_a_script_through_a_pipe_is_read_and_passed_on(cluster: JobCluster) -> N
 
 def test_a_dry_run_submits_nothing(cluster: JobCluster) -> None:
     done = cluster.command("submit", "--required", "leaf", "--dry-run", "--", "-N2", "-p", "train", "--wrap", "true")
-    assert "--exclude=" in done.stderr
+    assert "--exclude=" in done.stdout
     assert cluster.slurm.run("squeue", "-h").stdout == ""

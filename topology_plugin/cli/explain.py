@@ -37,7 +37,8 @@ def explain(door: Door, target: str, form: str, given: str | None) -> None:
     wiring = door.wiring()
     with busy("reading the cluster"):
         seen = see(wiring, given)
-        live = seen.live if given is not None else load_live(wiring)
+        # No file tells of jobs: as for the other commands on jobs, Slurm itself does.
+        live = seen.live if given is not None and not target.startswith("job:") else load_live(wiring)
     for warning in seen.warnings:
         say(warning)
     if door.verbose or not seen.fresh:

@@ -89,7 +89,7 @@ def _holds(state: State, live: Live, job: Job, configuration: Configuration, par
         return
     members = state.inventory.partitions[partition].nodes
     if state.topo_optional and not job.switches and isinstance(topology.body, Tree):
-        yield from _size((), partition, members, job)  # Slurm leaves the tree aside (run)
+        yield from _size((), partition, members, job, None)  # Slurm leaves the tree aside (run)
         return
     ranges = refused(configuration, partition, members, topo_optional=False)
     if job.segment and isinstance(topology.body, Blocks):
@@ -98,16 +98,19 @@ def _holds(state: State, live: Live, job: Job, configuration: Configuration, par
             what = f"segments of {job.segment} nodes are a size that {partition} cannot run"
             yield Hold(f"{what} (refused: {job_sizes.told(ranges)})", "another --segment", for_good=True)
         ranges = ()
-    yield from _size(ranges, partition, members, job)
+    yield from _size(ranges, partition, members, job, topology)
     yield from _required(topology, job)
     allowed = [n for n in members if n not in job.excluded]
+    yield from _excluded(topology, members, allowed, job, live)
     if isinstance(topology.body, Blocks):
         yield from _in_blocks(topology.body, job, live, set(allowed))
     elif isinstance(topology.body, Tree):
         yield from _in_tree(topology.body, job, live, set(allowed))
 
 
-def _size(ranges: Ranges, partition: str, members: Sequence[str], job: Job) -> Iterator[Hold]:
+def _size(
+    ranges: Ranges, partition: str, members: Sequence[str], job: Job, topology: Topology | None
+) -> Iterator[Hold]:
     wanted = job.nodes_wanted
     if wanted > len(members):
         yield Hold(f"asks for {wanted} nodes, {partition} has {len(members)}", "ask for fewer", for_good=True)
@@ -115,10 +118,33 @@ def _size(ranges: Ranges, partition: str, members: Sequence[str], job: Job) -> I
         above = job_sizes.next_accepted(ranges, wanted, len(members))
         below = next((n for n in range(wanted - 1, 0, -1) if job_sizes.accepts(ranges, n)), None)
         sizes = " or ".join(f"-N{n}" for n in (below, above) if n is not None)
-        remedy = f"ask for {sizes}" if sizes else ""
-        remedy += ", a range of sizes, or a node more in a short block" if remedy else "see `explain` of the partition"
+        ways_out = [f"ask for {sizes}, or a range of sizes"] if sizes else []
+        if topology is not None and topology.kind == "block":
+            ways_out += [f"a --segment (`advise -p {partition} -N {wanted}` names one)", "a node more in a short block"]
+        remedy = "; or ".join(ways_out) or "see `explain` of the partition"
         told = job_sizes.told(ranges)
         yield Hold(f"{wanted} nodes is a size that {partition} cannot run (refused: {told})", remedy, for_good=True)
+
+
+def _excluded(
+    topology: Topology, members: Sequence[str], allowed: Sequence[str], job: Job, live: Live
+) -> Iterator[Hold]:
+    """`submit --required` keeps a job in one domain by excluding all other nodes."""
+    wanted = max(job.nodes_wanted, 1)
+    if len(allowed) == len(members) or wanted > len(members):
+        return
+    found = ways(topology)
+    places = [found[node] for node in allowed if node in found]
+    shared = [step for step, *others in zip(*places, strict=False) if all(step == other for other in others)]
+    where = f" (all in {shared[-1]})" if len(places) > 1 and shared else ""
+    left = f"-x leaves it {len(allowed)} of {len(members)} nodes{where}"
+    ours = "hyperpod-topology: required=" in job.submit_line
+    again = f"`submit --again {job.label}` chooses the domain anew" if ours else "exclude fewer nodes"
+    idle = sum(1 for node in allowed if live.states.get(node) == "idle")
+    if wanted > len(allowed):
+        yield Hold(f"{left}, it asks for {wanted}", again, for_good=True)
+    elif idle < wanted <= sum(1 for node in members if live.states.get(node) == "idle"):
+        yield Hold(f"{left}, {idle} of them idle", f"wait, or {again}")
 
 
 def _required(topology: Topology, job: Job) -> Iterator[Hold]:
@@ -152,10 +178,12 @@ def _in_blocks(body: Blocks, job: Job, live: Live, allowed: set[str]) -> Iterato
         pieces = wanted // job.segment
         ever, now = (sum(c // job.segment for c in counted) for counted in (counts, idle))
         if job.segment <= base and ever < pieces:
-            what = f"needs {pieces} segments of {job.segment} nodes, each in one block; all blocks together hold {ever}"
+            what = (
+                f"needs {_segments(pieces)} of {job.segment} nodes, each in one block; all blocks together hold {ever}"
+            )
             yield Hold(what, f"a smaller --segment, or at most {ever * job.segment} nodes", for_good=True)
         elif job.segment <= base and now < pieces:
-            yield Hold(f"needs {pieces} segments of {job.segment} idle nodes, each in one block; there are {now} now")
+            yield Hold(f"needs {_segments(pieces)} of {job.segment} idle nodes, each in one block; now: {now}")
         return
     most = -(-wanted // base)
     level = next((size for size in body.sizes if size >= wanted), None)
@@ -170,6 +198,10 @@ def _in_blocks(body: Blocks, job: Job, live: Live, allowed: set[str]) -> Iterato
         room = f"{best} idle nodes in the {blocks if most > 1 else 'block'} with most room, {sum(idle)} in all"
         what = f"{wanted} nodes may use at most {blocks}{where} (base size {base}): {room}"
         yield Hold(what, "wait, or a --segment that fits the room there is")
+
+
+def _segments(count: int) -> str:
+    return "1 segment" if count == 1 else f"{count} segments"
 
 
 def _in_tree(body: Tree, job: Job, live: Live, allowed: set[str]) -> Iterator[Hold]:

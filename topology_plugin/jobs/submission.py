@@ -129,7 +129,8 @@ def _few_leaves(level: Level, wish: Wish, network: Network, live: Live | None, w
     seconds = min(wait, max_wait)
     if wait > max_wait:
         notes.append(f"this cluster waits at most {max_wait} s for switches (SchedulerParameters=max_switch_wait)")
-    notes.append(f"at most {count} leaves within {seconds} s, then as many as it takes")
+    few = "1 leaf" if count == 1 else f"{count} leaves"
+    notes.append(f"at most {few} within {seconds} s, then as many as it takes")
     return Plan((f"--switches={count}@{_clock(seconds)}",), tuple(notes))
 
 
