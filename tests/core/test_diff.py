@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from tests.states import changed, inventory, live, state, without
 from topology_plugin.core.decision import Memory
-from topology_plugin.core.diff import Diff, Fact, compare
+from topology_plugin.core.diff import Diff, Fact, between, compare
 from topology_plugin.core.inventory import Inventory
 from topology_plugin.core.live import Job
 from topology_plugin.core.merge import merge
 from topology_plugin.core.settings import Settings, parse
 from topology_plugin.core.state import State
-from topology_plugin.core.topology import FLAT_ONLY, Blocks, Configuration, Topology
+from topology_plugin.core.topology import FLAT_ONLY, Blocks, Configuration, Switch, Topology, Tree
 
 
 def after(then: Inventory, now: Inventory, **settings: object) -> State:
@@ -121,6 +121,34 @@ def test_a_pending_job_that_requires_a_leaving_node_is_lost_and_a_running_one_is
     assert (kept.job.id, kept.lost, kept.what) == (8, False, "runs on node ip-10-1-0-9, which leaves")
 
 
+def test_what_a_pending_job_requires_or_cuts_into_segments_counts_not_its_size_alone() -> None:
+    then = state(inventory(0, 54, 0), in_force=FLAT_ONLY, settings=Settings(block_sizes=parse("block_sizes", [36])))
+    two = ("ip-10-9-0-1", "ip-10-9-1-1")
+    jobs = (
+        Job(7, "apart", partition="ultra", nodes_wanted=2, required=two),
+        Job(8, "wide", partition="ultra", nodes_wanted=30),
+        Job(9, "in pieces", partition="ultra", nodes_wanted=36, segment=18),
+        Job(10, "elsewhere too", partition="ultra,cpu", nodes_wanted=2, required=two),
+        Job(11, "near", partition="ultra", nodes_wanted=2, required=("ip-10-9-0-1", "ip-10-9-0-2")),
+    )
+    said = {concern.job.id: concern.what for concern in compare(then, jobs).jobs if concern.lost}
+    assert set(said) == {7, 8}
+    assert said[7] == (
+        "requires nodes (-w) of 2 blocks (us-0001, us-0002): ultra could no longer run that, Slurm would hold it"
+    )
+    assert said[8].startswith("asks for 30 nodes: ultra could no longer run that")
+
+
+def test_a_pending_job_that_would_span_two_roots_is_lost() -> None:
+    of = state(inventory(16, 0, 0))
+    nodes = of.inventory.partitions["train"].nodes
+    job = Job(7, partition="train", nodes_wanted=2, required=(nodes[0], nodes[-1]))
+    split = Tree((Switch("a", nodes[:8]), Switch("b", nodes[8:])))
+    apart = Configuration((Topology("tree", split, default=True),), {"train": "tree"})
+    (concern,) = between(of, of.desired, apart, [job]).jobs
+    assert concern.lost and concern.what.startswith("requires nodes (-w) of 2 roots (a, b): train could no longer")
+
+
 def test_a_running_job_whose_node_only_moves_keeps_running() -> None:
     job = Job(8, state="RUNNING", nodes=("ip-10-1-0-4", "ip-10-1-0-10"), partition="train")
     (concern,) = compare(after(inventory(unlabelled=(3,)), inventory()), [job]).jobs
@@ -138,9 +166,10 @@ def test_a_size_for_which_there_are_no_nodes_left_is_not_called_possible() -> No
 
 def test_levels_that_come_and_go_with_the_depth_of_others_move_nobody() -> None:
     then = inventory(16, 0, 0)
+    train = then.partitions["train"]
+    joined = replace(train, nodes=(*train.nodes, "deep-1"))
     deep = Inventory(
-        then.nodes | {n.name: n for n in _deeper(then)}, then.groups,
-        {**then.partitions, "train": replace(then.partitions["train"], nodes=(*then.nodes, "deep-1"))},
+        then.nodes | {n.name: n for n in _deeper(then)}, then.groups, {**then.partitions, "train": joined}
     )  # fmt: skip
     found = compare(after(then, deep))
     assert {c.node for c in found.nodes if c.verb == "moves"} == set()

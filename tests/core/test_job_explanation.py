@@ -50,12 +50,18 @@ ULTRA = ("ip-10-9-0-2", "ip-10-9-1-2")
             asks(20, segment=7), "--segment=7 does not divide 20", "-N14 or -N21", id="segment-does-not-divide"
         ),
         pytest.param(asks(54 - 2, segment=13), "needs 4 segments of 13", "smaller --segment", id="too-many-segments"),
-        pytest.param(asks(2, required=ULTRA), "nodes (-w) of 2 blocks", "one block only", id="required-across-blocks"),
+        pytest.param(
+            asks(18, required=ULTRA), "nodes (-w) of 2 blocks", "fewer blocks, or none", id="required-across-blocks"
+        ),
     ],
 )
 def test_what_can_never_run_is_called_so_with_a_way_out(job: Job, what: str, remedy: str) -> None:
     found = why(short_blocks(), job)
     assert found.holds[0].for_good and what in found.holds[0].what and remedy in found.holds[0].remedy
+
+
+def test_a_job_of_more_than_a_block_may_require_nodes_of_as_many_blocks_as_it_needs() -> None:
+    assert why(short_blocks(), asks(19, required=ULTRA)).holds == ()
 
 
 def test_room_that_is_spread_over_too_many_blocks_makes_a_job_wait() -> None:

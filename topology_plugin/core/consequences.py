@@ -9,7 +9,7 @@ from topology_plugin.core import job_sizes
 from topology_plugin.core.job_sizes import Ranges
 from topology_plugin.core.live import Job
 from topology_plugin.core.state import State
-from topology_plugin.core.topology import Configuration
+from topology_plugin.core.topology import Blocks, Body, Configuration, Topology, Tree
 
 
 @dataclass(frozen=True)
@@ -53,17 +53,51 @@ def refused(configuration: Configuration, partition: str, nodes: Sequence[str], 
     return job_sizes.refused(topology, nodes, topo_optional) if topology else ()
 
 
-def job_concerns(sizes: Sequence[SizeChange], moved: Mapping[str, bool], jobs: Iterable[Job]) -> Iterator[JobConcern]:
+def spread(topology: Topology, job: Job) -> tuple[str, ...]:
+    """Blocks, or roots of a tree, over which the nodes of `-w` lie too far for a job of this size; (): they don't.
+
+    N nodes may lie in ceil(N / base size) blocks at most, whatever requires them, and below one root (run).
+    """
+    if len(job.required) < 2:
+        return ()
+    required = set(job.required)
+    places = tuple(name for name, nodes in _places(topology.body) if not required.isdisjoint(nodes))
+    sizes = topology.body.sizes if isinstance(topology.body, Blocks) else ()
+    most = -(-max(job.nodes_wanted, len(required)) // sizes[0]) if sizes else 1
+    return tuple(sorted(places)) if len(places) > most else ()
+
+
+def _places(body: Body) -> Iterator[tuple[str, Iterable[str]]]:
+    if isinstance(body, Blocks):
+        yield from ((block.name, block.nodes) for block in body.blocks)
+    elif isinstance(body, Tree) and len(roots := body.roots()) > 1:
+        by_name = {switch.name: switch for switch in body.switches}
+        for root in roots:
+            below = [root]
+            for switch in below:  # grows as it is walked
+                below.extend(by_name[child] for child in switch.children if child in by_name)
+            yield root.name, [node for switch in below for node in switch.nodes]
+
+
+def job_concerns(
+    state: State,
+    before: Configuration,
+    after: Configuration,
+    sizes: Sequence[SizeChange],
+    moved: Mapping[str, bool],
+    jobs: Iterable[Job],
+) -> Iterator[JobConcern]:
     """Jobs that a change concerns. `moved`: node → True if it leaves its topology, False if it only changes place."""
     sized = {change.partition: change for change in sizes}
     for job in jobs:
         if job.pending:
-            lost = [p for p in job.partitions if p in sized and _within(sized[p].impossible, job.nodes_wanted)]
+            lost = {p: asks for p in job.partitions if (asks := _too_much(state, before, after, sized.get(p), p, job))}
             won = [p for p in job.partitions if p in sized and _within(sized[p].possible, job.nodes_wanted)]
-            asks = f"asks for {job.nodes_wanted} nodes"
             if lost and len(lost) == len(job.partitions):
+                asks = ", ".join(dict.fromkeys(lost.values()))
                 yield JobConcern(job, True, f"{asks}: {', '.join(lost)} could no longer run that, Slurm would hold it")
             elif won:
+                asks = f"asks for {job.nodes_wanted} nodes"
                 yield JobConcern(job, False, f"{asks}: {', '.join(won)} can run that afterwards")
             elif gone := [node for node in job.required if moved.get(node)]:
                 leave = "leaves" if len(gone) == 1 else "leave"
@@ -76,6 +110,25 @@ def job_concerns(sizes: Sequence[SizeChange], moved: Mapping[str, bool], jobs: I
             else:
                 verb = "changes" if len(on) == 1 else "change"
                 yield JobConcern(job, False, f"keeps running; {some(on, 'node')} of it {verb} place")
+
+
+def _too_much(
+    state: State, before: Configuration, after: Configuration, sizes: SizeChange | None, partition: str, job: Job
+) -> str:
+    """What the job asks for that the change makes impossible in this partition; "": nothing."""
+    former = before.of_partition(partition) if before.topologies else None
+    now = after.of_partition(partition)
+    if job.segment and now is not None and isinstance(now.body, Blocks):
+        # Each piece is placed by itself: the whole may be a size that is refused without segments (run).
+        if job.segment > now.body.sizes[0] and sizes is not None and _within(sizes.impossible, job.segment):
+            return f"asks for segments of {job.segment} nodes"
+    elif sizes is not None and _within(sizes.impossible, job.nodes_wanted):
+        return f"asks for {job.nodes_wanted} nodes"
+    if now is None or (state.topo_optional and isinstance(now.body, Tree) and not job.switches):
+        return ""
+    if (places := spread(now, job)) and not (former and spread(former, job)):
+        return f"requires nodes (-w) of {some(places, 'block' if isinstance(now.body, Blocks) else 'root')}"
+    return ""
 
 
 def _within(ranges: Ranges, size: int) -> bool:

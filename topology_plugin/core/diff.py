@@ -113,7 +113,7 @@ def between(
     other.extend(_rest(before, after, {change.partition for change in partitions}))
     sizes = tuple(size_changes(state, before, after))
     moved = {change.node: change.after is None for change in changes}
-    concerned = tuple(job_concerns(sizes, moved, jobs))
+    concerned = tuple(job_concerns(state, before, after, sizes, moved, jobs))
     return Diff(partitions, tuple(changes), tuple(blocks), sizes, concerned, tuple(other), known)
 
 

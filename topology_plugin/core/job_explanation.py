@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from topology_plugin.core import job_sizes
-from topology_plugin.core.consequences import refused
+from topology_plugin.core.consequences import refused, spread
 from topology_plugin.core.diff import ways
 from topology_plugin.core.job_sizes import Ranges
 from topology_plugin.core.live import Job, Live
@@ -154,15 +154,12 @@ def _required(topology: Topology, job: Job) -> Iterator[Hold]:
     bare = [node for node in job.required if node not in found]
     if bare:
         yield Hold(f"requires {', '.join(bare)}, in no switch or block of {topology.name}", "merge, see `doctor`", True)
-    elif isinstance(topology.body, Blocks):
-        blocks = {found[node][0] for node in job.required}
-        if len(blocks) > 1:
-            what = f"requires nodes (-w) of {len(blocks)} blocks, which Slurm refuses: {', '.join(sorted(blocks))}"
-            yield Hold(what, "require nodes of one block only, or none", for_good=True)
-    elif isinstance(topology.body, Tree):
-        roots = {found[node][0] for node in job.required}
-        if len(roots) > 1:
-            yield Hold(f"requires nodes below different roots: {', '.join(sorted(roots))}", "stay below one root", True)
+    elif places := spread(topology, job):
+        if isinstance(topology.body, Blocks):
+            what = f"requires nodes (-w) of {len(places)} blocks, which Slurm refuses at this size: {', '.join(places)}"
+            yield Hold(what, "require nodes of fewer blocks, or none, or ask for more nodes", for_good=True)
+        else:
+            yield Hold(f"requires nodes below different roots: {', '.join(places)}", "stay below one root", True)
 
 
 def _in_blocks(body: Blocks, job: Job, live: Live, allowed: set[str]) -> Iterator[Hold]:
