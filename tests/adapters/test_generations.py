@@ -53,7 +53,9 @@ def test_what_was_kept_is_read_again_as_it_was(places: tuple[Path, Path]) -> Non
     assert again.current() is None and again.begun() is not None
     again.finish(1, 12.5)
     current = opened(places).current()
-    assert current is not None and current.finished and current.facts == {"n1": {"instance_id": "i-1"}}
+    assert current is not None and current.finished and not current.facts, "the largest file is not read in passing"
+    whole = opened(places).get(1)
+    assert whole is not None and whole.finished and whole.facts == {"n1": {"instance_id": "i-1"}}
     assert opened(places).begun() is None
     for place in places:
         assert (place / "generations" / "current").read_text() == "1\n"
@@ -75,7 +77,8 @@ def test_br_31_either_place_is_enough(places: tuple[Path, Path], lost: int) -> N
     finish(opened(places), 1, 2)
     shutil.rmtree(places[lost] / "generations")
     current = opened(places).current()
-    assert current is not None and current.number == 2 and current.facts
+    whole = opened(places).get(2)
+    assert current is not None and current.number == 2 and whole is not None and whole.facts
     assert opened(places).next_number() == 3
 
 
@@ -90,8 +93,9 @@ def test_br_31_the_next_pass_gives_the_place_that_lost_everything_its_copy_again
     shutil.rmtree(places[lost] / "generations")
     opened(places).tidy()
     alone = Generations(RealFiles(Quick()), None, places[lost])
-    current = alone.current()
-    assert current is not None and current.number == 2 and current.facts == {"n1": {"instance_id": "i-1"}}
+    current, whole = alone.current(), alone.get(2)
+    assert current is not None and current.number == 2
+    assert whole is not None and whole.facts == {"n1": {"instance_id": "i-1"}}
     assert (places[lost] / "generations" / "current").read_text() == "2\n"
 
 

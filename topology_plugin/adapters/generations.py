@@ -49,7 +49,6 @@ class Generations:
         self.mounted = mounted
         self.issues: list[Issue] = []
         self._known: list[Generation] | None = None
-        self._current: Generation | None = None
 
     @property
     def bases(self) -> tuple[Path, ...]:
@@ -72,7 +71,6 @@ class Generations:
         """Every complete generation, first those in the registry, then state_dir's; `issues`: what was left out."""
         if self._known is None:
             self.issues = []
-            self._current = None
             self._known = [generation for base in self.bases for generation in self._load(base)]
         return self._known
 
@@ -80,16 +78,12 @@ class Generations:
         return [generation for generation in self.all() if generation.finished]
 
     def current(self) -> Generation | None:
-        """The generation last put in force and read back, with its facts: the highest finished one.
+        """The generation last put in force and read back: the highest finished one. `facts` are empty (see `get`): of a
+        large cluster they are the largest file, and hardly ever asked for.
 
         A `current` that names a damaged one, or that one side did not get, does not count.
         """
-        newest = next(reversed(self.finished()), None)
-        if newest is None:
-            return None
-        if self._current is None or self._current.number != newest.number:
-            self._current = self.get(newest.number) or newest
-        return self._current
+        return next(reversed(self.finished()), None)
 
     def begun(self) -> Generation | None:
         """A generation newer than the current one that was kept but not finished: a killed or failed pass."""
@@ -199,11 +193,12 @@ class Generations:
     def _copy(self, current: Generation) -> None:
         """To every place that has none: a controller's disk that was imaged anew (guard has nothing but state_dir), or
         a registry that was away."""
-        for base in self.bases:
-            if not (base / GENERATIONS / str(current.number)).is_dir():
-                self.files.make_directory(base)
-                self.files.write_directory(base / GENERATIONS / str(current.number), form.dump(current))
-                self._known = None
+        absent = [base for base in self.bases if not (base / GENERATIONS / str(current.number)).is_dir()]
+        contents = form.dump(self.get(current.number) or current) if absent else {}
+        for base in absent:
+            self.files.make_directory(base)
+            self.files.write_directory(base / GENERATIONS / str(current.number), contents)
+            self._known = None
 
     def _stale(self, base: Path, number: int) -> bool:
         directory = base / GENERATIONS

@@ -20,6 +20,7 @@ from topology_plugin.app.writer import Writer
 from topology_plugin.core import plan as planning
 from topology_plugin.core import target
 from topology_plugin.core.diff import Diff
+from topology_plugin.core.facts import facts_of
 from topology_plugin.core.issues import InputError, PassError
 from topology_plugin.core.plan import Plan
 from topology_plugin.core.settings import Settings
@@ -161,7 +162,8 @@ class Reconciler:
             why = f"waits for jobs that it would make never runnable: {names}"
             return self._recorded(thought, "pending", why, "jobs")
         rehearsed = self._rehearse(thought, wish)
-        applied = execute(doors, thought.disk, thought.plan, thought.generation, rehearsed=rehearsed)
+        made = thought.generation and replace(thought.generation, facts=facts_of(state))
+        applied = execute(doors, thought.disk, thought.plan, made, rehearsed=rehearsed)
         ownership.put_back(doors)
         if wish.adopt:
             ownership.adopt(doors)

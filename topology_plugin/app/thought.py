@@ -14,10 +14,10 @@ from topology_plugin.app.observation import Observation, Observer, must_be_compl
 from topology_plugin.app.writer import Writer
 from topology_plugin.core import holding, job_sizes, target, topology_conf, topology_yaml
 from topology_plugin.core import plan as planning
-from topology_plugin.core.decision import Decision
+from topology_plugin.core.decision import Decision, Memory
 from topology_plugin.core.diff import Diff, compare
 from topology_plugin.core.disk import Disk, decoded
-from topology_plugin.core.facts import facts_of, memory_of
+from topology_plugin.core.facts import memory_of
 from topology_plugin.core.generation import Generation
 from topology_plugin.core.issues import InputError, Issue, PassError
 from topology_plugin.core.live import Live
@@ -45,8 +45,8 @@ class Wish:
 
 @dataclass(frozen=True)
 class Thought:
-    """A pass up to the point where it would act. `passive`: another controller acts; `answered`: slurmctld did, None if
-    it was not asked."""
+    """A pass up to the point where it would act. `generation`: to be kept, still without its facts; `passive`: another
+    controller acts; `answered`: slurmctld did, None if it was not asked."""
 
     disk: Disk
     observation: Observation
@@ -81,7 +81,7 @@ class Thinker:
         former = self.former()
         current = doors.generations.current()
         loaded = None if wish.offline else doors.slurm.nodes()
-        memory = former.decision.memory if former else memory_of(current)
+        memory = former.decision.memory if former else self._remembered(current)
         arn = former.cluster_arn if former else None
         must_list_something(disk.conf, bool(memory.identities) or bool(loaded))
         observation = self.observer.look(disk.conf, loaded, memory, ask=wish.ask and not wish.offline, known_arn=arn)
@@ -109,7 +109,8 @@ class Thinker:
         generation = self._generation(state, wanted, current, observation)
         plan = self._plan(disk, wanted, generation, in_force, wish)
         if loaded is None and not wish.offline:
-            notes.append("slurmctld does not answer: taken as in force is what the last generation put there")
+            then = ": taken as in force is what the last generation put there" if in_force is not None else ""
+            notes.append(f"slurmctld does not answer{then}")
         jobs = () if wish.offline or not plan else Live.parse((), doors.slurm.jobs()).jobs
         diff = compare(state, jobs)
         answered = None if wish.offline else loaded is not None
@@ -128,6 +129,10 @@ class Thinker:
         with contextlib.suppress(InputError):
             return State.from_json(data)
         return None
+
+    def _remembered(self, current: Generation | None) -> Memory:
+        """What the current generation still tells when state.json is lost."""
+        return memory_of(self.doors.generations.get(current.number) if current is not None else None)
 
     def _support(self, disk: Disk) -> Support:
         found = support(self.doors.slurm.version(), disk.conf.parameters)
@@ -241,7 +246,6 @@ class Thinker:
         )
         if current is not None and current.same_content(made):
             return None
-        made = replace(made, facts=facts_of(state))
         begun = generations.begun()
         return replace(made, number=begun.number) if begun is not None and begun.same_content(made) else made
 
