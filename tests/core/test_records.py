@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -94,6 +95,54 @@ def test_what_is_written_is_read_back_and_written_alike(record: Record) -> None:
     assert again == record
     assert isinstance(again, Record)
     assert records.dump(again) == data
+
+
+@given(RECORDS, st.data())
+def test_whatever_a_records_form_it_says_the_same(record: Record, draw: st.DataObject) -> None:
+    """A record as we write it is read by a short way: not another record, not another complaint, than by the long."""
+    data = records.dump(record)
+    at = draw.draw(st.integers(0, len(data) - 1))
+    changed_data = (
+        data[:at] + draw.draw(st.sampled_from([b"", b" ", b"\\", b'"', b",", b"}", b"0", data])) + data[at + 1 :]
+    )
+    for text in (data, changed_data):
+        try:
+            found = json.loads(text)
+        except ValueError:
+            assert isinstance(records.parse(text, record.file_name, cases.ARN), Issue)
+            continue
+        otherwise_written = json.dumps(found).encode()  # on one line: never the short way
+        assert records.parse(text, record.file_name, None) == records.parse(otherwise_written, record.file_name, None)
+
+
+def of_neighbours(text: str) -> bytes:
+    """A record whose second half is `text`."""
+    own, _, _ = records.dump(f0_record()).decode().partition(' "group"')
+    return (own + text).encode()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        pytest.param("}", "not valid JSON", id="nothing-behind-a-comma"),
+        pytest.param(' "group": "g", "instance_id": "i-0b1"}', "says it is 'i-0b1'", id="another-instance-follows"),
+        pytest.param(' "group": "g", "cluster_arn": "arn:x"}', "belongs to another cluster", id="another-cluster-follows"),
+        pytest.param(' "group": "g"} {}', "not valid JSON", id="more-than-one"),
+        pytest.param(' "group": 5}', "group is 5", id="a-number"),
+        pytest.param(f' "group": "g", "fragment": "{"x" * 70_000}"}}', "larger than", id="large"),
+    ],
+)  # fmt: skip
+def test_the_half_that_neighbours_share_hides_nothing(text: str, words: str) -> None:
+    issue = records.parse(of_neighbours(text), NAME, cases.ARN)
+    assert isinstance(issue, Issue) and words in issue.what
+
+
+def test_the_half_that_neighbours_share_is_read_once() -> None:
+    first, second = (
+        records.parse(records.dump(replace(f0_record(), instance_id=i)), f"{i}.json", None) for i in (ID, "i-0b1")
+    )
+    assert isinstance(first, Record) and isinstance(second, Record)
+    assert first.answers is second.answers and first.partitions is second.partitions
 
 
 def test_a_label_that_could_not_be_read_is_an_error_not_a_position() -> None:

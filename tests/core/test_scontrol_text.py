@@ -41,6 +41,11 @@ def test_a_session_gives_each_command_its_answer(text: str) -> None:
     assert found[3].rstrip("\n") == TOPOCONF
 
 
+def test_a_session_without_a_last_prompt_loses_nothing() -> None:
+    found = scontrol_text.sections(READLINE.removesuffix("\nscontrol: \n"), COMMANDS)
+    assert found is not None and found[3] == TOPOCONF
+
+
 def test_a_slurmctld_that_does_not_answer_is_no_answer_and_not_an_empty_cluster() -> None:
     found = scontrol_text.sections(SILENT, COMMANDS)
     assert found == ["", "", "", ""]

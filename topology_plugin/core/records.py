@@ -24,8 +24,10 @@ NOTHING: Mapping[str, Any] = {}
 # The first half of a record as `dump` writes it: what the instance has to itself. Plain ASCII, so that the text between
 # the quotes is the value. The other half is shared with its neighbours, and is read once for all of them.
 _TEXT = rf'(?:"([ !#-\[\]-~]{{1,{MAX_TEXT}}})"|null)'
+_ID = INSTANCE_ID.pattern.removesuffix(r"\Z")
+_RECORD_NAME = re.compile(rf"{_ID}{re.escape(SUFFIX)}\Z")
 _OWN = re.compile(
-    rf'\{{\n "schema": {SCHEMA},\n "cluster_arn": {_TEXT},\n "instance_id": {_TEXT},\n "instance_name": {_TEXT},\n'
+    rf'\{{\n "schema": {SCHEMA},\n "cluster_arn": {_TEXT},\n "instance_id": "({_ID})",\n "instance_name": {_TEXT},\n'
     rf' "addresses": \{{\n  "customer": {_TEXT},\n  "agent": {_TEXT}\n \}},'
 )
 _SHARED_KEYS = {"group", "instance_type", "partitions", "zone_id", "answers", "fragment"}
@@ -126,10 +128,13 @@ def parse(data: bytes, file_name: str, cluster_arn: str | None) -> Record | Issu
     `cluster_arn` None: the controller does not know its own, so any is taken. Files of one schema version before and
     after this one are read: what they lack is unknown, what they add is ignored.
     """
+    plain = _plain_record(data, file_name, cluster_arn)
+    if plain is not None:
+        return plain
     if not is_record_name(file_name):
         return not_a_record(file_name)
     try:
-        return _plain_record(data, file_name, cluster_arn) or _record(data, file_name, cluster_arn)
+        return _record(data, file_name, cluster_arn)
     except _Unusable as error:
         return Issue(f"nodes/{_name(file_name)}", str(error), error.remedy)
 
@@ -141,7 +146,7 @@ class _Unusable(ValueError):
 
 
 def is_record_name(file_name: str) -> bool:
-    return file_name.endswith(SUFFIX) and INSTANCE_ID.match(file_name[: -len(SUFFIX)]) is not None
+    return _RECORD_NAME.match(file_name) is not None
 
 
 def _name(file_name: str) -> str:

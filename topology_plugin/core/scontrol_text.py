@@ -31,15 +31,28 @@ def sections(text: str, commands: Sequence[str]) -> list[str] | None:
 
     With readline scontrol repeats the command behind its prompt, without it the answer begins there.
     """
-    parts: list[str] = []
-    for part in f"\n{text}".split(f"\n{PROMPT}")[1:]:
-        while part.startswith(PROMPT):  # the command before printed nothing
-            parts.append("")
-            part = part.removeprefix(PROMPT)
-        parts.append(part)
-    if len(parts) < len(commands):
+    starts = _behind_prompts(text)
+    if len(starts) < len(commands):
         return None
-    return [part.removeprefix(command).lstrip("\n") for part, command in zip(parts, commands, strict=False)]
+    parts: list[str] = []
+    for command, start, following in zip(commands, starts, (*starts[1:], len(text) + len(PROMPT) + 1), strict=False):
+        start += len(command) if text.startswith(command, start) else 0
+        while text.startswith("\n", start):
+            start += 1
+        parts.append(text[start : max(start, following - len(PROMPT) - 1)])
+    return parts
+
+
+def _behind_prompts(text: str) -> list[int]:
+    """Where each prompt ends. After a command that printed nothing the next one stands on the same line."""
+    starts: list[int] = []
+    at = 0
+    while at >= 0:
+        while text.startswith(PROMPT, at):
+            at += len(PROMPT)
+            starts.append(at)
+        at = text.find(f"\n{PROMPT}", at) + 1 or -1
+    return starts
 
 
 def nodes(text: str, hardware: bool = True) -> list[dict[str, Any]] | None:
