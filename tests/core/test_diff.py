@@ -139,6 +139,15 @@ def test_what_a_pending_job_requires_or_cuts_into_segments_counts_not_its_size_a
     assert said[8].startswith("asks for 30 nodes: ultra could no longer run that")
 
 
+def test_a_pending_job_whose_segments_fit_no_block_any_more_is_lost() -> None:
+    then, now = inventory(0, 54, 0), without(inventory(0, 54, 0), "ip-10-9-0-1", "ip-10-9-1-1")
+    shapes = ((54, 18), (18, 18), (34, 17), (36, 18))
+    jobs = [Job(i, partition="ultra", nodes_wanted=size, segment=cut) for i, (size, cut) in enumerate(shapes)]
+    said = {c.job.id: c.what.partition(":")[0] for c in compare(after(then, now), jobs).jobs if c.lost}
+    assert said == {0: "asks for 3 segments of 18 nodes", 3: "asks for 2 segments of 18 nodes"}
+    assert not [c for c in compare(after(now, now), jobs).jobs if c.lost]  # it was lost before
+
+
 def test_a_pending_job_that_would_span_two_roots_is_lost() -> None:
     of = state(inventory(16, 0, 0))
     nodes = of.inventory.partitions["train"].nodes

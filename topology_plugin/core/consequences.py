@@ -34,7 +34,7 @@ def size_changes(state: State, before: Configuration, after: Configuration) -> I
     """Nodes that slurm.conf no longer lists still count before: slurmctld has them until it is reconfigured."""
     for name, partition in state.inventory.partitions.items():
         former = before.of_partition(name) if before.topologies else None
-        gone = [n for n in former.body.nodes() if n not in state.inventory.nodes] if former else []
+        gone = _gone(state, former)
         later = after.of_partition(name)
         if former and later and former.body == later.body and not gone:
             continue
@@ -45,6 +45,10 @@ def size_changes(state: State, before: Configuration, after: Configuration) -> I
         impossible = job_sizes.lost(old, new)
         if possible or impossible:
             yield SizeChange(name, possible, impossible)
+
+
+def _gone(state: State, former: Topology | None) -> list[str]:
+    return [n for n in former.body.nodes() if n not in state.inventory.nodes] if former else []
 
 
 def refused(configuration: Configuration, partition: str, nodes: Sequence[str], topo_optional: bool) -> Ranges:
@@ -122,6 +126,13 @@ def _too_much(
         # Each piece is placed by itself: the whole may be a size that is refused without segments (run).
         if job.segment > now.body.sizes[0] and sizes is not None and _within(sizes.impossible, job.segment):
             return f"asks for segments of {job.segment} nodes"
+        nodes = state.inventory.partitions[partition].nodes
+        pieces, size = -(-job.nodes_wanted // job.segment), job.segment
+        held = pieces
+        if former and isinstance(former.body, Blocks):
+            held = job_sizes.segments(former.body, (*nodes, *_gone(state, former)), size)
+        if size <= now.body.sizes[0] and job_sizes.segments(now.body, nodes, size) < pieces <= held:
+            return f"asks for {pieces} {'segment' if pieces == 1 else 'segments'} of {size} nodes"
     elif sizes is not None and _within(sizes.impossible, job.nodes_wanted):
         return f"asks for {job.nodes_wanted} nodes"
     if now is None or (state.topo_optional and isinstance(now.body, Tree) and not job.switches):

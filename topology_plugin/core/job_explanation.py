@@ -169,16 +169,16 @@ def _in_blocks(body: Blocks, job: Job, live: Live, allowed: set[str]) -> Iterato
         sizes = " or ".join(f"-N{n}" for n in dict.fromkeys(near))
         yield Hold(f"--segment={job.segment} does not divide {wanted} nodes", f"ask for {sizes}", for_good=True)
         return
-    counts = [sum(1 for n in b.nodes if n in allowed) for b in body.blocks]
     idle = [sum(1 for n in b.nodes if n in allowed and live.states.get(n) == "idle") for b in body.blocks]
     if job.segment:
         pieces = wanted // job.segment
-        ever, now = (sum(c // job.segment for c in counted) for counted in (counts, idle))
+        ever, now = job_sizes.segments(body, allowed, job.segment), sum(count // job.segment for count in idle)
         if job.segment <= base and ever < pieces:
             what = (
                 f"needs {_segments(pieces)} of {job.segment} nodes, each in one block; all blocks together hold {ever}"
             )
-            yield Hold(what, f"a smaller --segment, or at most {ever * job.segment} nodes", for_good=True)
+            fewer = f", or at most {ever * job.segment} nodes" if ever else ""
+            yield Hold(what, f"a smaller --segment{fewer}", for_good=True)
         elif job.segment <= base and now < pieces:
             yield Hold(f"needs {_segments(pieces)} of {job.segment} idle nodes, each in one block; now: {now}")
         return

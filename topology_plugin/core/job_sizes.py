@@ -37,6 +37,12 @@ def topo_optional(parameter: str | None) -> bool:
     return "topooptional" in (word.strip().lower() for word in (parameter or "").split(","))
 
 
+def segments(blocks: Blocks, nodes: Collection[str], size: int) -> int:
+    """How many segments of `size` nodes the blocks hold of `nodes`; up to the base size each lies in one (run)."""
+    own = frozenset(nodes)
+    return sum(len(own.intersection(block.nodes)) // size for block in blocks.blocks)
+
+
 def accepts(ranges: Ranges, size: int) -> bool:
     """Whether `size` lies in none of the refused `ranges`."""
     return not any(low <= size <= high for low, high in ranges)
