@@ -197,14 +197,13 @@ class Observer:
 
     def _ask(self, inventory: Inventory, memory: Memory) -> dict[str, ApiAnswers]:
         """The APIs' answers, where a node that should have a position has none from its label."""
-        lacking, everyone = _lacking(inventory, memory)
+        sources = [source for source in self.settings.sources if source in self.apis]
+        everyone = _in_question(inventory, memory) if sources else []
         answers: dict[str, ApiAnswers] = {}
-        for source in self.settings.sources:
-            if source not in self.apis:
-                continue
+        for source in sources:
             before = self._asked.get(source, ApiAnswers())
             open_ids = [i for i in everyone if i not in before.positions or i in before.pending]
-            if lacking and open_ids:
+            if open_ids:
                 before = _joined(before, self.apis[source]().answers(open_ids), everyone)
                 self._asked[source] = before
             if before.positions or before.silent or before.problem:
@@ -220,18 +219,23 @@ class Observer:
         return self._groups
 
 
-def _lacking(inventory: Inventory, memory: Memory) -> tuple[list[str], list[str]]:
-    """Ids of capable instances without a position of the kind they are capable of, and all capable ids."""
-    lacking, everyone = [], []
+def _in_question(inventory: Inventory, memory: Memory) -> list[str]:
+    """All capable instances if one of them has no position of the kind that it is capable of (all, as the ids of two
+    sources cannot be mixed), else none."""
+    capable: list[str] = []
+    lacking = False
+    seen: dict[tuple[str | None, int], tuple[bool, bool]] = {}  # nodes of a leaf share their answers
     for node in inventory.nodes.values():
-        ability = memory.types.get(node.instance_type or "") or capability(node.instance_type)
-        if node.instance_id is None or ability is None:
-            continue
-        everyone.append(node.instance_id)
-        useful = any(p.ultraserver if ability == "block" else p.path for p in node.answers.values())
-        if not useful:
-            lacking.append(node.instance_id)
-    return sorted(lacking), sorted(everyone)
+        key = node.instance_type, id(node.answers)
+        known = seen.get(key)
+        if known is None:
+            ability = memory.types.get(node.instance_type or "") or capability(node.instance_type)
+            useful = any(p.ultraserver if ability == "block" else p.path for p in node.answers.values())
+            known = seen[key] = (ability is not None, useful)
+        if known[0] and node.instance_id is not None:
+            capable.append(node.instance_id)
+            lacking = lacking or not known[1]
+    return sorted(capable) if lacking else []
 
 
 def _joined(before: ApiAnswers, now: ApiAnswers, ids: Sequence[str]) -> ApiAnswers:
