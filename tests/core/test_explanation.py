@@ -16,10 +16,12 @@ from topology_plugin.core.job_explanation import explain_job
 from topology_plugin.core.live import Job, Live
 from topology_plugin.core.position import Position
 from topology_plugin.core.settings import PartitionSettings, Settings
-from topology_plugin.core.state import State
+from topology_plugin.core.state import Owner, State
 from topology_plugin.core.topology import FLAT_ONLY, Configuration, Flat, Switch, Topology, Tree
+from topology_plugin.views import words
 from topology_plugin.views.explained import partition_lines
 from topology_plugin.views.scene import arrange
+from topology_plugin.views.text import plain
 
 
 def test_every_answer_and_every_silence_of_a_node_is_told_and_the_believed_one_marked() -> None:
@@ -69,7 +71,16 @@ def test_a_pending_move_shows_both_places() -> None:
     why = explain_node(state(inventory(), in_force=then.desired), "ip-10-1-0-4")
     (seat,) = [s for s in why.seats if s.topology == "tree"]
     assert seat.in_force == ("root", "unplaced", "unplaced-ip-10-1-0-4") and seat.desired != seat.in_force
-    assert any("change is pending" in sentence for sentence in why.advice)
+    assert "a change is pending: `hyperpod-topology diff` shows it, `hyperpod-topology merge` makes it" in why.advice
+
+
+def test_where_we_do_not_write_nobody_is_told_that_a_pass_makes_the_change() -> None:
+    agents = Owner("agent", "HyperPod's agent manages the topology", writes=False)
+    of = replace(state(in_force=FLAT_ONLY), owner=agents)
+    why = explain_node(of, "ip-10-1-0-4")
+    assert any(s.endswith("no pass makes it: HyperPod's agent manages the topology") for s in why.advice)
+    told = plain(words.told(compare(of), of))
+    assert told.startswith("Desired differs: 2 partitions changed; but no pass makes it so: HyperPod's agent")
 
 
 def test_what_did_not_fit_together_about_this_node_is_told_and_not_what_is_about_others() -> None:

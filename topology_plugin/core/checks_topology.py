@@ -69,7 +69,7 @@ def drift(patient: Patient) -> Verdict:
         return ok("in force is what is desired")
     parts = [f"{len(found.partitions)} partitions", f"{len(found.nodes)} nodes", *found.other[:2]]
     words = ", ".join(part for part in parts if not part.startswith("0 "))
-    return warn(f"what is in force differs from what is desired: {words}", _DIFF)
+    return warn(f"what is in force differs from what is desired: {words}", state.owner.pending)
 
 
 def switches(patient: Patient) -> Verdict:

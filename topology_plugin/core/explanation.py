@@ -107,7 +107,7 @@ def explain_node(state: State, name: str) -> NodeWhy:
     said = tuple(_said(state, node, name)) if node else ()
     keys = {name, *(node.addresses if node else ()), *((node.instance_id,) if node and node.instance_id else ())}
     issues = tuple(str(issue) for issue in inventory.issues if any(mentions(key, str(issue)) for key in keys))
-    return NodeWhy(name, node, partitions, said, seats, issues, tuple(_advice(node, partitions, seats)))
+    return NodeWhy(name, node, partitions, said, seats, issues, tuple(_advice(state, node, partitions, seats)))
 
 
 def mentions(key: str, text: str) -> bool:
@@ -170,7 +170,7 @@ def _said(state: State, node: Node, name: str) -> list[Said]:
     return [*answers, *(Said(source, None, why) for source, why in node.silent.items() if source not in node.answers)]
 
 
-def _advice(node: Node | None, partitions: tuple[str, ...], seats: tuple[Seat, ...]) -> list[str]:
+def _advice(state: State, node: Node | None, partitions: tuple[str, ...], seats: tuple[Seat, ...]) -> list[str]:
     if node is None:
         return ["no slurm.conf line and no instance has this name: is it spelled right?"] if not partitions else []
     advice = []
@@ -189,7 +189,7 @@ def _advice(node: Node | None, partitions: tuple[str, ...], seats: tuple[Seat, .
     if not partitions:
         advice.append("it is in no partition: no topology serves it")
     if any(seat.in_force != seat.desired for seat in structured):
-        advice.append("a change is pending: `hyperpod-topology diff` shows it, `hyperpod-topology merge` makes it")
+        advice.append(f"a change is pending: {state.owner.pending}")
     return advice
 
 

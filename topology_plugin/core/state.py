@@ -49,6 +49,12 @@ class Owner:
     reason: str = ""
     writes: bool = True
 
+    @property
+    def pending(self) -> str:
+        """What to do about a change that is pending."""
+        makes = "`hyperpod-topology merge` makes it" if self.writes else f"no pass makes it: {self.reason}"
+        return f"`hyperpod-topology diff` shows it, {makes}"
+
 
 @dataclass(frozen=True)
 class State:

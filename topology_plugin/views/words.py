@@ -109,7 +109,10 @@ def _summary(diff: Diff, state: State) -> str:
     parts = [f"{count} {_verb(verb, count)}" for verb, count in counts.items() if count]
     if diff.partitions:
         parts.insert(0, f"{len(diff.partitions)} partition{'s' if len(diff.partitions) > 1 else ''} changed")
-    return "A pass would change this: " + (", ".join(parts) or "no node's place") + "."
+    what = ", ".join(parts) or "no node's place"
+    if not state.owner.writes:
+        return f"Desired differs: {what}; but no pass makes it so: {state.owner.reason}."
+    return f"A pass would change this: {what}."
 
 
 def _verb(verb: str, count: int) -> str:
