@@ -17,6 +17,7 @@ import pytest
 from tests.states import changed, inventory, live, state, without
 from tests.views.browser import Browser, Page, found
 from tests.views.test_golden import captured
+from topology_plugin.core.inventory import Partition
 from topology_plugin.core.live import Job, Live
 from topology_plugin.core.state import Owner, State
 from topology_plugin.core.topology import FLAT_ONLY
@@ -190,6 +191,30 @@ def test_blocks_show_short_ones_free_slots_and_refused_sizes(opened: Page) -> No
     assert "refused: 36" in opened.text(".ruler")
     left = opened.evaluate("document.querySelector('.ruler .track i').style.left")
     assert float(left.rstrip("%")) == pytest.approx(35 / 52 * 100)
+
+
+def test_of_a_topology_that_serves_several_partitions_only_ones_own_nodes_count(
+    browser: Browser, directory: Path
+) -> None:
+    seen = inventory(8, 36, 0)
+    ultra = seen.partitions["ultra"].nodes
+    mine = (*ultra[:9], ultra[20])  # nine nodes of one UltraServer, one of the other
+    parts = {**seen.partitions, "few": Partition("few", ultra[:4]), "mine": Partition("mine", mine)}
+    group = replace(seen.groups["ultra"], partitions=("ultra", "few", "mine"))
+    of = state(replace(seen, partitions=parts, groups={**seen.groups, "ultra": group}))
+    page_ = browser.open(written(directory, of, Live(dict.fromkeys(seen.nodes, "idle")), "shared.html"))
+
+    def told(partition: str) -> tuple[str, list[str], int]:
+        page_.click(f'.part[data-p="{list(of.inventory.partitions).index(partition)}"]')
+        rooms = page_.evaluate("[...document.querySelectorAll('#stage .leaf .room')].map(e => e.innerText)")
+        others = page_.evaluate("document.querySelectorAll('#stage i.other').length")
+        return " ".join(page_.text("#stage .facts").split()), rooms, others
+
+    assert told("mine") == (
+        "10 nodes 2 blocks, base size 18 10 of 10 idle now 9 idle in one block, at most", ["9/9", "1/1"], 26,
+    )  # fmt: skip
+    assert told("few")[1:] == (["4/4"], 14)  # the UltraServer without a node of it is not shown
+    assert told("ultra")[1:] == (["18/18", "18/18"], 0)
 
 
 def test_a_flat_partition_shows_its_nodes_by_instance_group(opened: Page) -> None:

@@ -35,7 +35,6 @@ const FREE = D.meta.kubernetes ? "ready" : "idle";
 const isFree = n => stateOf(n) === FREE;
 const BUSY = new Set(["allocated", "mixed", "draining"]), OUT = new Set(["down", "drained", "draining"]);
 const count = (nodes, test) => { let k = 0; for (const n of nodes) if (test(n)) k++; return k; };
-const freeIn = unit => unit.free ??= count(unit.all, isFree);
 const plural = (k, one, many) => `${k.toLocaleString("en")} ${k === 1 ? one : many || one + "s"}`;
 const ranges = pairs => pairs.map(([a, b]) => a === b ? `${a}` : `${a}–${b}`).join(", ");
 // A switch or block in `most` characters: ids of one network differ at their ends.

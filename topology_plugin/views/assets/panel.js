@@ -48,7 +48,8 @@ function unitBox(unit) {
   const word = unit.role === "pad" ? "empty block" : unit.role;
   box.append(el("h3", "", el("span", "mono", unit.name), closer()));
   row(dl, "What", `${word} of ${t.name}`);
-  row(dl, "Nodes", `${unit.all.length}${unit.role === "block" && t.sizes[0] > unit.all.length ? ` (short: base size is ${t.sizes[0]})` : ""}`);
+  const here = within(unit), shared = here < unit.all.length ? `, ${here} of them in ${partitions[view.partition].name}` : "";
+  row(dl, "Nodes", `${unit.all.length}${shared}${unit.role === "block" && t.sizes[0] > unit.all.length ? ` (short: base size is ${t.sizes[0]})` : ""}`);
   if (unit.role === "pad") row(dl, "Why", "keeps a position, so that larger levels form");
   if (D.live) {
     row(dl, FREE === "idle" ? "Idle" : "Ready", `${freeIn(unit)}`);
@@ -56,9 +57,9 @@ function unitBox(unit) {
     if (out) row(dl, "Out", plural(out, "node"));
   }
   if (unit.parent >= 0) row(dl, "Below", way(units[unit.parent]));
-  const here = new Map();
-  for (const n of unit.all) for (const j of jobsOn.get(n) || []) here.set(j, (here.get(j) || 0) + 1);
-  row(dl, "Jobs", ...[...here].slice(0, 12).map(([j, k]) => el("div", "", `${j.label} ${j.name}: ${k} of ${j.nodes.length} nodes`)), here.size > 12 ? el("div", "muted", `and ${here.size - 12} more`) : null);
+  const on = new Map();
+  for (const n of unit.all) for (const j of jobsOn.get(n) || []) on.set(j, (on.get(j) || 0) + 1);
+  row(dl, "Jobs", ...[...on].slice(0, 12).map(([j, k]) => el("div", "", `${j.label} ${j.name}: ${k} of ${j.nodes.length} nodes`)), on.size > 12 ? el("div", "muted", `and ${on.size - 12} more`) : null);
   box.append(dl);
   return box;
 }

@@ -3,14 +3,20 @@ const $ = id => document.getElementById(id);
 const stage = $("stage");
 const el = (tag, cls, ...inside) => { const e = document.createElement(tag); if (cls) e.className = cls; e.append(...inside.filter(x => x != null && x !== "")); return e; };
 
-const view = { partition: 0, byJob: false, query: "", hits: null, job: null, node: -1, unit: -1, order: [], all: false };
+const view = { partition: 0, inside: new Set(), byJob: false, query: "", hits: null, job: null, node: -1, unit: -1, order: [], all: false };
 const cellOf = new Map();
+
+// A topology may serve several partitions: what is counted is the chosen one's, other nodes of its units stand back.
+const within = unit => count(unit.all, n => view.inside.has(n));
+const freeIn = unit => count(unit.all, n => view.inside.has(n) && isFree(n));
 
 function cell(n) {
   const i = el("i", `n ${stateOf(n)}`);
   i.dataset.n = n; i.tabIndex = -1; i.setAttribute("role", "img");
   const on = jobsOn.get(n);
-  i.setAttribute("aria-label", `${N.name[n]}, ${stateOf(n)}${on ? `, job ${on.map(j => j.label).join(", ")}` : ""}`);
+  const here = view.inside.has(n);
+  if (!here) i.classList.add("other");
+  i.setAttribute("aria-label", `${N.name[n]}, ${stateOf(n)}${on ? `, job ${on.map(j => j.label).join(", ")}` : ""}${here ? "" : ", not in this partition"}`);
   if (on) i.style.setProperty("--h", on[0].hue);
   if (view.hits && view.hits.has(n)) i.classList.add("hit");
   if (view.node === n) i.classList.add("sel");
@@ -57,10 +63,10 @@ function heading(unit, chain = [unit], full = false, most = 15) {
   return b;
 }
 function idleWords(unit, full) {
-  const size = unit.all.length;
+  const size = within(unit);
   if (unit.role === "pad") return el("span", "room", "empty");
   if (!D.live) return el("span", "room", `${size}`);
-  const free = el("b", freeIn(unit) ? "" : "none", `${freeIn(unit)}`);
+  const idle = freeIn(unit), free = el("b", idle ? "" : "none", `${idle}`);
   return full ? el("span", "room", free, ` ${FREE} of ${size}`) : el("span", "room", free, `/${size}`);
 }
 
@@ -81,7 +87,7 @@ function frame(unit, cols) {
   const box = el("section", "switch");
   box.dataset.card = chain[0].id;
   box.append(heading(chain[0], chain, true));
-  const leaves = unit.children.filter(c => c.role !== "switch"), inner = unit.children.filter(c => c.role === "switch");
+  const below = unit.children.filter(within), leaves = below.filter(c => c.role !== "switch"), inner = below.filter(c => c.role === "switch");
   if (leaves.length) box.append(el("div", "leaves", ...leaves.map(c => leaf(c, cols, 0))));
   inner.forEach(c => box.append(frame(c, cols)));
   return box;
@@ -92,7 +98,7 @@ function lostFrame(unit, chain) {
   const together = unit.children.length === 1 && unit.children[0].nodes.length > 1;
   box.append(heading(chain[0], chain, true), el("div", "why", together
     ? "Position not known. They share one leaf because there are many: they only look near to each other."
-    : "Position not known: near to nothing, each on a leaf of its own."), wide(unit.all));
+    : "Position not known: near to nothing, each on a leaf of its own."), wide(unit.all.filter(n => view.inside.has(n))));
   return box;
 }
 
@@ -107,12 +113,12 @@ function bodyOf(t) {
       let top = root;
       while (top.children.length === 1 && top.children[0].role === "switch" && top.depth === 0) top = top.children[0];
       const tops = t.units.length === 1 && root.children.some(c => c.role === "switch") ? root.children : [root];
-      tops.forEach(u => parts.push(frame(u, cols)));
+      tops.filter(within).forEach(u => parts.push(frame(u, cols)));
     }
   } else if (t.kind === "block") {
     const base = t.sizes[0] || 0, largest = t.sizes[t.sizes.length - 1] || base;
     const cols = columns(Math.max(base, widest(t.units)), 18), together = Math.max(1, largest / base);
-    const placed = t.units.filter(u => !u.lost), lost = t.units.filter(u => u.lost);
+    const placed = t.units.filter(u => !u.lost && (together > 1 || u.role === "pad" || within(u))), lost = t.units.filter(u => u.lost && within(u));
     if (together > 1) for (let k = 0; k < placed.length; k += together) {
       parts.push(el("div", "level", el("div", "cap", `level of ${largest}`), el("div", "leaves", ...placed.slice(k, k + together).map(u => leaf(u, cols, base)))));
     } else parts.push(el("div", "leaves plain", ...placed.map(u => leaf(u, cols, base))));
@@ -137,7 +143,7 @@ function flatBody(p) {
 
 function draw() {
   const p = partitions[view.partition], t = topologies[p.topology];
-  watcher.disconnect(); cellOf.clear(); view.order = [];
+  watcher.disconnect(); cellOf.clear(); view.order = []; view.inside = new Set(p.nodes);
   const longest = Math.max(0, ...p.nodes.slice(0, 40).map(n => N.name[n].length));
   view.density = p.nodes.length <= 40 && longest <= 24 ? "named" : p.nodes.length <= 130 ? "airy" : p.nodes.length <= 700 ? "roomy" : p.nodes.length <= 4000 ? "compact" : "dense";
   stage.className = `${view.density}${view.byJob ? " byjob" : ""}`;
@@ -162,7 +168,7 @@ function head(p, t) {
   const size = p.nodes.length, whole = t.kind === "block" ? "block" : "leaf";
   fact(size.toLocaleString("en"), "", size === 1 ? "node" : "nodes");
   if (t.kind !== "flat") {
-    const mine = units.filter(u => u.topology === t.index && u.role === whole && !u.lost).length;
+    const mine = units.filter(u => u.topology === t.index && u.role === whole && !u.lost && within(u)).length;
     fact(mine.toLocaleString("en"), "", t.kind === "block" ? `${mine === 1 ? "block" : "blocks"}, base size ${t.sizes[0]}` : mine === 1 ? "leaf" : "leaves");
     const lost = count(p.nodes, n => t.unplaced.has(n));
     if (lost) fact(lost.toLocaleString("en"), "", "unplaced");
