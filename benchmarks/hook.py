@@ -64,7 +64,7 @@ def install(temporary: Path, root: Path) -> None:
     builder = HERE / "lifecycle_scripts" / "build_bundle.py"
     subprocess.run([sys.executable, builder, "--dist", temporary / "dist"], check=True, stdout=subprocess.DEVNULL)
     sys.path.insert(0, str(HERE / "lifecycle_scripts"))
-    from node_setup.install import install as put  # type: ignore[import-not-found, unused-ignore]
+    from node_setup.install import install as put
 
     put(temporary / "dist/lifecycle_scripts/hyperpod-topology", root, sys.executable, lambda text: None)
 

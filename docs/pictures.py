@@ -81,9 +81,9 @@ def _scene(demo: Demo) -> tuple[Scene, list[GenerationNote]]:
         raise SystemExit("pictures: they are taken of a real slurmctld")
     for arguments in JOBS:
         slurmctld.run("sbatch", "--exclusive", *arguments, "--wrap", "sleep 3600")
-    for member, state, reason in ((-2, "drain", "NVLink errors"), (-3, "down", "Not responding")):
+    for member, condition, reason in ((-2, "drain", "NVLink errors"), (-3, "down", "Not responding")):
         name = demo.cluster.members("worker-p5")[member].name
-        slurmctld.scontrol("update", f"nodename={name}", f"state={state}", f"reason={reason}")
+        slurmctld.scontrol("update", f"nodename={name}", f"state={condition}", f"reason={reason}")
     time.sleep(3)  # the scheduler's next round
     flags = {
         "slurm_conf": str(demo.room.conf), "registry": str(demo.room.registry), "slurm_bin": str(demo.slurm_bin),
