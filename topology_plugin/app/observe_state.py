@@ -6,30 +6,34 @@ import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from topology_plugin.adapters.root import exists, is_file
 from topology_plugin.app.wiring import Wiring
-from topology_plugin.core.diff import Diff, Fact, between
+from topology_plugin.core.diff import Diff, Fact, places
 from topology_plugin.core.generation import Generation
 from topology_plugin.core.issues import InputError, Issue
 from topology_plugin.core.live import Live
 from topology_plugin.core.state import State
 from topology_plugin.core.topology import Configuration
 
+if TYPE_CHECKING:
+    from topology_plugin.adapters.slurm import Slurm
+
 STATE_FILE = "state.json"
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A State, where it comes from (a sentence), whether it is of this moment, what went wrong on the way to it, and
-    node states if the same source told them."""
+    """A State, where it comes from (a sentence), whether it is of this moment, what went wrong on the way to it, node
+    states if the same source told them, and the Slurm that was asked, if any: it need not tell its nodes twice."""
 
     state: State
     origin: str
     fresh: bool
     warnings: tuple[str, ...] = ()
     live: Live | None = None
+    slurm: Slurm | None = None
 
 
 def see(wiring: Wiring, given: str | None = None) -> Seen:
@@ -42,7 +46,8 @@ def see(wiring: Wiring, given: str | None = None) -> Seen:
     tried: list[Issue] = []
     if is_controller(wiring):
         try:
-            return Seen(observe(wiring), "a pass in memory just now", True)
+            state, slurm = _pass_in_memory(wiring)
+            return Seen(state, "a pass in memory just now", True, slurm=slurm)
         except InputError as error:
             tried.extend(error.issues)
     for path in state_files(wiring):
@@ -50,7 +55,7 @@ def see(wiring: Wiring, given: str | None = None) -> Seen:
             state = State.from_json(json.loads(path.read_bytes()))
         except FileNotFoundError:
             tried.append(Issue(str(path), "is not there"))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             tried.append(Issue(str(path), f"cannot be read: {error}"))
         except InputError as error:
             tried.extend(error.issues)
@@ -64,9 +69,15 @@ def see(wiring: Wiring, given: str | None = None) -> Seen:
 
 def observe(wiring: Wiring) -> State:
     """A pass in memory: what is in force, what is desired and why. Writes nothing. Raises InputError."""
+    return _pass_in_memory(wiring)[0]
+
+
+def _pass_in_memory(wiring: Wiring) -> tuple[State, Slurm]:
     from topology_plugin.app.reconcile import Wish
 
-    return wiring.reconciler().think(Wish(dry_run=True, ask=False)).state
+    reconciler = wiring.reconciler()
+    state = reconciler.think(Wish(dry_run=True, ask=False)).state
+    return state, reconciler.doors.slurm
 
 
 def is_controller(wiring: Wiring) -> bool:
@@ -101,7 +112,8 @@ def facts_in_force(wiring: Wiring, state: State) -> dict[str, Fact]:
 
 @dataclass(frozen=True)
 class Past:
-    """A generation and what it changed. `diff` None: it is the first one kept, or cannot be read (`readable`)."""
+    """A generation and what changed its place with it. `diff` None: it is the first one kept, or cannot be read
+    (`readable`)."""
 
     number: int
     time: float | None
@@ -120,7 +132,7 @@ def recent_generations(wiring: Wiring, state: State, most: int = 6) -> list[Past
     former: Configuration | None = None
     for kept in finished:
         now = _configuration(kept)
-        diff = between(state, former, now) if now is not None and former is not None else None
+        diff = places(state, former, now) if now is not None and former is not None else None
         time = kept.meta.get("time")
         stamp = float(time) if isinstance(time, (int, float)) else None
         made.append(Past(kept.number, stamp, str(kept.meta.get("by", "")), diff, now is not None))
@@ -139,12 +151,13 @@ def _configuration(kept: Generation) -> Configuration | None:
         return None
 
 
-def load_live(wiring: Wiring) -> Live | None:
-    """Node states and jobs of this moment; None where Slurm gives no answer."""
+def load_live(wiring: Wiring, seen: Seen | None = None) -> Live | None:
+    """Node states and jobs of this moment, which is that of `seen`; None where Slurm gives no answer."""
     if wiring.places.slurm_bin is None:
         return None
-    nodes = wiring.slurm.nodes()
-    return None if nodes is None else Live.parse(nodes, wiring.slurm.jobs())
+    slurm = (seen.slurm if seen is not None else None) or wiring.slurm
+    nodes = slurm.nodes()
+    return None if nodes is None else Live.parse(nodes, slurm.jobs())
 
 
 def _from_file(given: str) -> Seen:
@@ -154,14 +167,18 @@ def _from_file(given: str) -> Seen:
         data: Any = json.loads(text)
     except OSError as error:
         raise InputError(Issue(where, f"cannot be read: {error.strerror or error}")) from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(Issue(where, f"is no JSON: {error}")) from None
     if isinstance(data, dict) and (data.get("kind") in ("List", "NodeList", "Node") or "items" in data):
         from topology_plugin.core.kubernetes import cluster
 
         state, live = cluster(data)
         return Seen(state, f"{where} (Kubernetes nodes)", True, live=live)
-    return Seen(State.from_json(data), where, False)
+    try:
+        return Seen(State.from_json(data), where, False)
+    except InputError as error:
+        remedy = "give a state.json, or the output of `kubectl get nodes -o json`"
+        raise InputError(Issue(where, f"{issue.what}", remedy) for issue in error.issues) from None
 
 
 __all__ = ["Seen", "is_controller", "load_live", "observe", "see", "state_files"]

@@ -114,7 +114,7 @@ def _show(stage: Demo) -> None:
     seen = see(wiring)
     for warning in seen.warnings:
         say(warning)
-    put(tree(arrange(seen.state, load_live(wiring), desired=False, partition=None)))
+    put(tree(arrange(seen.state, load_live(wiring, seen), desired=False, partition=None)))
 
 
 def _tell_jobs(stories: list[JobStory]) -> None:

@@ -30,13 +30,13 @@ def diff(door: Door, form: str, given: str | None) -> int:
     wiring = door.wiring()
     with busy("reading the cluster"):
         seen = see(wiring, given)
-        live = seen.live if given is not None else load_live(wiring)
+        live = seen.live if given is not None else load_live(wiring, seen)
     for warning in seen.warnings:
         say(warning)
     if door.verbose or not seen.fresh:
         say(f"compared from {seen.origin}")
-    if given is None and live is None and seen.fresh:
-        say("Slurm gives no answer: taken as in force is what the last generation put there")
+    if given is None and live is None and seen.fresh and seen.state.in_force is not None:
+        say("slurmctld does not answer: taken as in force is what the last generation put there")
     if given is None and (live is None or not live.jobs_known):
         say("squeue gives no answer, so jobs that are concerned cannot be listed")
     facts = {} if given is not None else facts_in_force(wiring, seen.state)

@@ -38,7 +38,7 @@ def explain(door: Door, target: str, form: str, given: str | None) -> None:
     with busy("reading the cluster"):
         seen = see(wiring, given)
         # No file tells of jobs: as for the other commands on jobs, Slurm itself does.
-        live = seen.live if given is not None and not target.startswith("job:") else load_live(wiring)
+        live = seen.live if given is not None and not target.startswith("job:") else load_live(wiring, seen)
     for warning in seen.warnings:
         say(warning)
     if door.verbose or not seen.fresh:

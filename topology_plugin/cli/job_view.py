@@ -55,7 +55,7 @@ class JobView:
         from topology_plugin.app.observe_state import load_live
 
         told: Live | None = self._seen.live if self._seen else None
-        return told if told is not None else load_live(self.wiring)
+        return told if told is not None else load_live(self.wiring, self._seen)
 
     @property
     def silence(self) -> str:
@@ -105,6 +105,20 @@ class JobView:
         if name not in self.partitions:
             raise InputError(Issue("partition", f"there is no {name!r}", "known are " + ", ".join(self.partitions)))
         return name
+
+    def named(self, nodelist: str, partition: str) -> tuple[str, ...]:
+        """Nodes that somebody names instead of a job. Raises InputError for what is no node of the partition."""
+        from topology_plugin.core.hostlists import expand, fold
+
+        nodes = tuple(dict.fromkeys(expand(nodelist)))
+        if not nodes:
+            raise InputError(Issue("--nodes", "names no node", "--nodes ip-10-1-1-[11-18]"))
+        members = self.network(partition).members
+        strange = [node for node in nodes if node not in members]
+        if strange:
+            what = f"{fold(strange)}: not in partition {partition}"
+            raise InputError(Issue("--nodes", what, f"`show {partition} -o table` lists its nodes; -p names another"))
+        return nodes
 
     def topology(self, partition: str) -> Topology | None:
         if self.state is not None:

@@ -44,13 +44,13 @@ def show(door: Door, partition: str | None, form: str, desired: bool, given: str
     wiring = door.wiring()
     with busy("reading the cluster"):
         seen = see(wiring, given)
-        live = seen.live if given is not None else load_live(wiring)
+        live = seen.live if given is not None else load_live(wiring, seen)
     for warning in seen.warnings:
         say(warning)
     if door.verbose or seen.warnings:
         say(f"shown from {seen.origin}")
-    if given is None and live is None and seen.fresh:
-        say("Slurm gives no answer: taken as in force is what the last generation put there")
+    if given is None and live is None and seen.fresh and seen.state.in_force is not None:
+        say("slurmctld does not answer: taken as in force is what the last generation put there")
     for note in unknown_partitions(wiring.settings, seen.state.inventory.partitions) if given is None else ():
         say(note)
     scene = arrange(seen.state, live, desired=desired, partition=partition)
@@ -87,8 +87,10 @@ def _drawn(form: str, wiring: Wiring, seen: Seen, scene: Scene, given: str | Non
         raise InputError(Issue("-o html", "a page is for a browser, not for a terminal", "write it to a file: > FILE"))
     state = seen.state
     jobs = scene.live.jobs if scene.live else ()
-    change = compare(state, jobs, {} if given else facts_in_force(wiring, state)) if state.in_force else None
-    pending = [str(row) for row in told(change, state)] if change is not None and change.pending else []
+    pending = []
+    if state.in_force and compare(state, jobs).pending:
+        change = compare(state, jobs, {} if given else facts_in_force(wiring, state))
+        pending = [str(row) for row in told(change, state)]
     generations = [] if given else [_note(past) for past in recent_generations(wiring, state)]
     return page(scene, generations=generations, pending=pending, origin=seen.origin)
 

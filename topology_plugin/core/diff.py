@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from topology_plugin.core.consequences import JobConcern, SizeChange, job_concerns, size_changes, some
 from topology_plugin.core.hostlists import node_order
@@ -98,6 +98,14 @@ def between(
     known: bool = True,
 ) -> Diff:
     """As `compare`, for any two configurations of the same cluster."""
+    diff = replace(places(state, before, after, facts), known=known)
+    sizes = tuple(size_changes(state, before, after))
+    moved = {change.node: change.after is None for change in diff.nodes}
+    return replace(diff, sizes=sizes, jobs=tuple(job_concerns(state, before, after, sizes, moved, jobs)))
+
+
+def places(state: State, before: Configuration, after: Configuration, facts: Mapping[str, Fact] | None = None) -> Diff:
+    """Of `between` only what changes place, not what that means for sizes and jobs."""
     partitions = tuple(_partitions(state, before, after))
     reasons = _Reasons(state, facts or {})
     changes: list[Change] = []
@@ -111,21 +119,21 @@ def between(
         blocks.extend(_blocks(former, topology))
         other.extend(_levels(former, topology))
     other.extend(_rest(before, after, {change.partition for change in partitions}))
-    sizes = tuple(size_changes(state, before, after))
-    moved = {change.node: change.after is None for change in changes}
-    concerned = tuple(job_concerns(state, before, after, sizes, moved, jobs))
-    return Diff(partitions, tuple(changes), tuple(blocks), sizes, concerned, tuple(other), known)
+    return Diff(partitions, tuple(changes), tuple(blocks), other=tuple(other))
 
 
 def ways(topology: Topology) -> dict[str, Way]:
     """Node → where it stands; of a node that stands twice the first place counts (as slurmctld warns)."""
+    return {node: way for way, nodes in reversed(_stands(topology)) for node in nodes}
+
+
+def _stands(topology: Topology) -> list[tuple[Way, tuple[str, ...]]]:
+    """(way, nodes) of every leaf or block, in order."""
     body = topology.body
-    found: dict[str, Way] = {}
     if isinstance(body, Blocks):
-        for block in body.blocks:
-            for node in block.nodes:
-                found.setdefault(node, (block.name,))
-    elif isinstance(body, Tree):
+        return [((block.name,), block.nodes) for block in body.blocks]
+    found: list[tuple[Way, tuple[str, ...]]] = []
+    if isinstance(body, Tree):
         parent = {child: switch.name for switch in body.switches for child in switch.children}
         for switch in body.switches:
             if not switch.nodes:
@@ -133,8 +141,7 @@ def ways(topology: Topology) -> dict[str, Way]:
             way = [switch.name]
             while way[-1] in parent and parent[way[-1]] not in way:
                 way.append(parent[way[-1]])
-            for node in switch.nodes:
-                found.setdefault(node, tuple(reversed(way)))
+            found.append((tuple(reversed(way)), switch.nodes))
     return found
 
 
@@ -200,8 +207,14 @@ def _bare(way: Way) -> Way:
 def _nodes(before: Topology, after: Topology, reasons: _Reasons) -> Iterator[Change]:
     if before.kind != after.kind:
         return
-    old, new = ways(before), ways(after)
-    concerned = [node for node in old.keys() | new.keys() if old.get(node) != new.get(node)]
+    left_stands, right_stands = _stands(before), _stands(after)
+    # A leaf that is as it was concerns nobody, and nearly all are.
+    touched = {node for _, nodes in {*left_stands} ^ {*right_stands} for node in nodes}
+    old, new = (
+        {node: way for way, nodes in reversed(stands) for node in nodes if node in touched}
+        for stands in (left_stands, right_stands)
+    )
+    concerned = [node for node in touched if old.get(node) != new.get(node)]
     for node in sorted(concerned, key=node_order):
         left, right = old.get(node), new.get(node)
         if left is None or right is None or _bare(left) != _bare(right):

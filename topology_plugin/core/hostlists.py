@@ -179,7 +179,10 @@ def _numbers(group: str, text: str) -> list[str]:
                 _shown(text), f"range {piece!r} has more than {MAX_RANGE} numbers", "split it into several ranges"
             )
         width = len(match[1])
-        numbers.extend([f"{number:0{width}d}" for number in range(low, high + 1)])
+        if width <= len(str(low)):
+            numbers.extend(map(str, range(low, high + 1)))
+        else:
+            numbers.extend([f"{number:0{width}d}" for number in range(low, high + 1)])
     return numbers
 
 

@@ -54,7 +54,18 @@ def cluster(document: Mapping[str, Any]) -> tuple[State, Live]:
     seen = _inventory(nodes)
     decision = merge(seen, Settings(sources=("resource-config",), mixed_partitions="tree"), Memory())
     owner = Owner("nobody", "a Kubernetes cluster: shown only", False)
-    state = State(None, "", None, None, PassResult("observed"), owner, seen, decision, decision.configuration)
+    state = State(
+        None,
+        "",
+        None,
+        None,
+        PassResult("observed"),
+        owner,
+        seen,
+        decision,
+        decision.configuration,
+        notes=decision.notes,
+    )
     return state, Live(live, jobs_known=False)
 
 

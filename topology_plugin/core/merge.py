@@ -83,7 +83,7 @@ def _remembering(
             continue
         before = memory.positions.get(instance_id, nothing)
         recalled = worked_out.get(id(node.answers))
-        if recalled is None or recalled.before is not before or recalled.silent is not node.silent:
+        if recalled is None or recalled.silent is not node.silent or recalled.before != before:
             recalled = worked_out[id(node.answers)] = _recalled(node, sources, before)
         if recalled.answers is not node.answers:
             changed[name] = replace(node, answers=recalled.answers)

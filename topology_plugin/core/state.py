@@ -64,7 +64,7 @@ class State:
     `refused`: topology → job sizes that it can't run although flat could, as ascending inclusive ranges.
     `held`: ids of pending jobs that an apply of ours got held by Slurm. `hold`: passes only add joiners as unplaced,
     `hold_note`: since when, by which command and why. `topo_optional`: slurm.conf says TopologyParam=TopoOptional, so a
-    tree refuses only jobs with `--switches`.
+    tree refuses only jobs with `--switches`. `notes`: what an operator should know, the decision's notes among it.
     """
 
     cluster_arn: str | None

@@ -44,7 +44,7 @@ def document(scene: Scene) -> dict[str, Any]:
         },
         "nodes": _nodes(scene, shown),
         "jobs": None if scene.live is None or not scene.live.jobs_known else [_job(j) for j in scene.live.jobs],
-        "notes": [*state.decision.notes, *state.notes],
+        "notes": list(state.notes),
     }
 
 

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypeVar
 
 from topology_plugin.core.hostlists import node_order
 from topology_plugin.core.live import STATES, Job
 from topology_plugin.core.position import Position
 from topology_plugin.views.scene import Scene, Unit, View
 
+T = TypeVar("T")
+
+_NOTHING: Mapping[str, Any] = {}
 SCRIPTS = ("data.js", "stage.js", "panel.js", "main.js")
 
 
@@ -79,7 +82,7 @@ class _Content:
                 {"number": g.number, "time": g.time, "by": g.by, "lines": list(g.lines)} for g in generations
             ],
             "pending": list(pending),
-            "notes": [*scene.state.decision.notes, *scene.state.notes],
+            "notes": list(scene.state.notes),
             "answers": [list(answer) for answer in self.answers],
             "silent": [list(why) for why in self.silent],
         }
@@ -135,22 +138,27 @@ class _Content:
             "zone": [self.string(node.zone if node else None) for node in known],
             "state": [numbers.get(states.get(name, ""), unknown) for name in self.names],
             "reason": {self.index[n]: self.string(why) for n, why in reasons.items() if n in self.index},
-            "answers": [
-                self._table(self.answers, ((s, self._position(p)) for s, p in node.answers.items()) if node else ())
-                for node in known
-            ],
-            "silent": [
-                self._table(self.silent, ((s, (self.string(why),)) for s, why in node.silent.items()) if node else ())
-                for node in known
-            ],
+            "answers": self._rows(self.answers, [node.answers if node else _NOTHING for node in known], self._answer),
+            "silent": self._rows(self.silent, [node.silent if node else _NOTHING for node in known], self._silence),
         }
 
-    def _table(self, table: dict[tuple[Any, ...], int], rows: Iterable[tuple[str, tuple[Any, ...]]]) -> int:
-        key = tuple((self.string(source), *what) for source, what in rows)
-        return table.setdefault(key, len(table)) if key else -1
+    def _rows(
+        self, table: dict[tuple[Any, ...], int], said: list[Mapping[str, T]], row: Callable[[str, T], tuple[Any, ...]]
+    ) -> list[int]:
+        """For each node the place in `table` of what sources say of it; -1: nothing. Neighbours share it."""
+        places: dict[int, int] = {}
+        for one in {id(one): one for one in said}.values():
+            key = tuple(row(source, what) for source, what in one.items())
+            places[id(one)] = table.setdefault(key, len(table)) if key else -1
+        return [places[id(one)] for one in said]
 
-    def _position(self, position: Position) -> tuple[Any, ...]:
-        return tuple(self.string(layer) for layer in position.path), self.string(position.ultraserver)
+    def _answer(self, source: str, position: Position) -> tuple[Any, ...]:
+        path, ultraserver = tuple(map(self.string, position.path)), self.string(position.ultraserver)
+        return self.string(source), path, ultraserver
+
+    def _silence(self, source: str, why: str) -> tuple[Any, ...]:
+        text = self.string(why)
+        return self.string(source), text
 
     def _topology(self, view: View) -> dict[str, Any]:
         return {
