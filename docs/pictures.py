@@ -28,7 +28,7 @@ HERE = Path(__file__).parent
 PICTURES = HERE / "pictures"
 README = HERE.parent / "README.md"
 BEGIN, END = "<!-- pictures: begin -->", "<!-- pictures: end -->"
-WIDTH, HEIGHT, SCALE = 1440, 900, 1.5
+WIDTH, HEIGHT, SCALE = 1440, 880, 1.5
 # What runs while the pictures are taken.
 JOBS = (
     ("-p", "train", "-N16", "-J", "llama-pretrain"),
@@ -114,6 +114,7 @@ def _draw(scene: Scene, notes: list[GenerationNote], directory: Path) -> None:
 
 def _shoot(shot: Page, target: Path, width: int, height: int) -> None:
     shot.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=SCALE, mobile=False)
+    shot.evaluate("document.documentElement.style.scrollbarWidth = 'none'")
     shot.frame()
     shot.screenshot(target)
     print(f"pictures: {target.relative_to(HERE.parent)} ({target.stat().st_size // 1024} KiB)", file=sys.stderr)
