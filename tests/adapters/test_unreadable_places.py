@@ -85,3 +85,8 @@ def test_a_user_whom_the_machine_refuses_gets_a_sentence(open_to_all: Path, comm
     assert "Traceback" not in done.stderr
     assert done.returncode in (0, 1, 2, 4), done.stderr
     assert done.stdout or "hyperpod-topology: " in done.stderr
+    if command == ["hold"]:
+        assert "pass.lock cannot be opened: Permission denied (run it as root)" in done.stderr
+    if command == ["doctor"]:  # what only root may do is no fault of the cluster
+        bad = {line.split()[1] for line in done.stdout.splitlines() if line.startswith("bad")}
+        assert bad.isdisjoint({"registry-writable", "way-back", "rehearsal"})

@@ -304,6 +304,12 @@ AROUND = {
         "warn",
         "no data",
     ),
+    "nested-too-deeply": (
+        lambda s: s.wiring.places.resource_config.write_text("[" * 100_000),
+        "resource-config",
+        "bad",
+        "nested too deeply",
+    ),
     "broken-parameters": (
         lambda s: s.wiring.places.provisioning_parameters.write_text('{"a": 1,, }'),
         "provisioning-parameters",

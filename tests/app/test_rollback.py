@@ -74,6 +74,14 @@ def test_an_earlier_generation_is_in_force_again_as_a_new_one_and_held(
     assert machine.generations.note(HOLD) is None
 
 
+def test_with_slurmctld_down_nothing_is_said_to_be_in_force(machine: Machine) -> None:
+    machine.slurm.up = False
+    done = rollback(machine.doors, 3, as_it_is, fine)
+    assert not done.plan and not done.answered
+    machine.slurm.up = True
+    assert rollback(machine.doors, 3, as_it_is, fine).answered
+
+
 def test_twice_goes_back_and_forth_and_a_rollback_to_what_is_in_force_only_holds(machine: Machine) -> None:
     rollback(machine.doors, None, as_it_is, fine)
     assert in_force(machine) == TWO

@@ -114,6 +114,13 @@ def test_submit_shows_what_it_would_pass(here: Path) -> None:
         pytest.param(("submit", "--again", "7", "--preferred", "leaf", *FROM), "takes a job", id="again with a wish"),
         pytest.param(("placement", "-p", "nowhere", *FROM), "there is no 'nowhere'", id="no such partition"),
         pytest.param(("placement", "--from", "missing.json"), "missing.json", id="no such file"),
+        pytest.param(("placement", "-p", "train", "--nodes", "", *FROM), "names no node", id="no node"),
+        pytest.param(
+            ("placement", "-p", "train", "--nodes", "foo", *FROM), "foo: not in partition train", id="stranger"
+        ),
+        pytest.param(("ranks", "-p", "train", "--nodes", "", *FROM), "names no node", id="no node to rank"),
+        pytest.param(("ranks", "-p", "train", "--nodes", "foo", *FROM), "`show train -o table`", id="stranger to rank"),
+        pytest.param(("simulate", sys.executable), "is not text", id="a trace that is none"),
         pytest.param(("simulate", *()), "needs a trace or --synthetic", id="no trace"),
         pytest.param(("simulate", "--synthetic", "kalos", "--jobs", "2"), "not found", id="no slurmctld"),
         pytest.param(("advise", "--policy", *FROM), "not found", id="no slurmctld for a trial"),

@@ -24,6 +24,7 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No machine of its own, no Slurm, and none of this machine's settings."""
     for name in [n for n in os.environ if n.startswith(("HYPERPOD_TOPOLOGY_", "SLURM", "SAGEMAKER"))]:
         monkeypatch.delenv(name)
+    (tmp_path / "root").mkdir()
     monkeypatch.setenv("HYPERPOD_TOPOLOGY_ROOT", str(tmp_path / "root"))
     monkeypatch.setenv("PATH", "/nonexistent")
 
@@ -116,11 +117,26 @@ def test_a_mistake_is_a_sentence_with_a_remedy_and_exit_code_2(
 
 
 def test_a_state_that_is_none_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for text in ("{}", '{"schema": 1}', '{"schema": 99}', "[]", '"x"'):
+    for text in ("{}", '{"schema": 1}', '{"schema": 99}', "[]", '"x"', "[" * 100_000):
         path = tmp_path / "odd.json"
         path.write_text(text)
         assert run("show", "--from", str(path)) == 2
-        assert "state.json" in capsys.readouterr().err or "odd.json" in text
+        assert f"hyperpod-topology: {path}: is" in (said := capsys.readouterr().err) or f"{path}: schema 99" in said
+
+
+def test_a_root_that_is_not_there_is_a_mistake_and_none_is_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command in ("show", "merge", "hold"):
+        assert run(command, "--root", str(tmp_path / "none")) == 2
+        assert f"--root {tmp_path}/none: there is no such directory" in capsys.readouterr().err
+    assert not (tmp_path / "none").exists()
+
+
+def test_with_its_output_closed_a_command_ends_quietly() -> None:
+    command = f"{sys.executable} -m topology_plugin show --from {CAPTURED} >&-"
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_doctor_exits_with_4_when_something_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:

@@ -74,4 +74,5 @@ def job_cluster(slurmctld: NewCluster, tmp_path: Path, state: State, extra: str 
     )
     state_file = tmp_path / "state.json"
     state_file.write_text(json.dumps(state.to_json()))
+    (tmp_path / "root").mkdir()
     return JobCluster(slurm, state, state_file)

@@ -153,7 +153,7 @@ def test_without_any_state_slurm_alone_tells_leaves_and_blocks(cluster: JobClust
     assert json.loads(done.stdout)["jobs"][0]["leaves"] == 2
     assert "layers have no numbers" in done.stderr
     line = ("--", "-p", "train", "-N2", "--wrap", "true")
-    assert "--exclude=" in cluster.command("submit", "--required", "leaf", "--dry-run", *line, state=False).stderr
+    assert "--exclude=" in cluster.command("submit", "--required", "leaf", "--dry-run", *line, state=False).stdout
     refused = cluster.command("submit", "--required", "layer-2", *line, state=False, check=False)
     assert (refused.returncode, "leaf" in refused.stderr) == (2, True)
     assert "one UltraServer" in cluster.command("advise", "-p", "ultra", "-N", "9", state=False).stdout

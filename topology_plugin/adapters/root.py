@@ -53,6 +53,11 @@ def is_file(path: Path) -> bool:
     return _answers(path.is_file)
 
 
+def is_directory(path: Path) -> bool:
+    """As is_file(), for a directory."""
+    return _answers(path.is_dir)
+
+
 def exists(path: Path) -> bool:
     """As is_file(), for whatever is there."""
     return _answers(path.exists)

@@ -47,7 +47,7 @@ def subject(state: State, live: Live | None, target: str) -> Subject:
     partitions = [] if kind == "node" else list(state.inventory.partitions)
     near = difflib.get_close_matches(name, [*partitions, *nodes], 3)
     hint = f"did you mean {' or '.join(near)}?" if near else "nodes and partitions are those of slurm.conf; job:ID"
-    raise InputError(Issue(target, "is no node, partition or job that is known", hint))
+    raise InputError(Issue(target or "''", "is no node, partition or job that is known", hint))
 
 
 def faults(wiring: Wiring, found: Subject) -> tuple[str, ...]:

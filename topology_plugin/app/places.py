@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from topology_plugin.adapters.root import Root, is_file
+from topology_plugin.adapters.root import Root, is_directory, is_file
 from topology_plugin.core.issues import InputError, Issue
 from topology_plugin.core.settings import Settings, from_environment, layered
 
@@ -36,6 +36,9 @@ class Places:
     def of(cls, root: str | None, flags: Mapping[str, Any], environment: Mapping[str, str]) -> Places:
         """Settings by strength: flags, variables, /etc/hyperpod-topology.json, provisioning_parameters.json."""
         place = Root(root)
+        if place.directory is not None and not is_directory(place.directory):
+            what = "there is no such directory, or it may not be looked into"
+            raise InputError(Issue(f"--root {root}", what, "it stands for / and must be there"))
         layers: list[tuple[str, Mapping[str, Any]]] = []
         provisioning = _json_object(place.path(PROVISIONING_PARAMETERS), tolerant=True)
         topology = provisioning.get("topology")
@@ -144,7 +147,7 @@ def _json_object(path: Path, tolerant: bool = False) -> dict[str, Any]:
         found = json.loads(path.read_bytes().decode("utf-8-sig"))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         if tolerant:
             return {}
         raise InputError(Issue(str(path), f"cannot be read: {error}", "mend or remove it")) from None

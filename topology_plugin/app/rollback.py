@@ -35,12 +35,14 @@ Rehearsal = Callable[[Configuration, Target, Disk], str]
 
 @dataclass(frozen=True)
 class RolledBack:
-    """`of`: the generation whose content is in force again; `applied` None: only planned (`--dry-run`)."""
+    """`of`: the generation whose content is in force again; `applied` None: only planned (`--dry-run`). `answered`:
+    slurmctld did, else only of the files anything can be said."""
 
     of: int
     plan: Plan
     applied: Applied | None = None
     notes: tuple[str, ...] = ()
+    answered: bool = True
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,8 @@ def rollback(
     if dry_run:
         disk = doors.live.disk()
         of, wanted, _ = _wanted(doors, number, complete, disk)
-        return RolledBack(of.number, _plan(doors, disk, wanted, None))
+        plan, answered = _plan(doors, disk, wanted, None)
+        return RolledBack(of.number, plan, answered=answered)
     with doors.one_writer():
         disk = doors.live.disk()
         of, wanted, configuration = _wanted(doors, number, complete, disk)
@@ -134,7 +137,7 @@ def rollback(
         if problem:
             raise ApplyFailed("rehearsal", f"the rehearsal refused generation {of.number}: {problem}")
         made = _generation(doors, of, wanted)
-        plan = _plan(doors, disk, wanted, made)
+        plan, answered = _plan(doors, disk, wanted, made)
         # Before the change: a `watch` that is killed or restarted in between must not put the newer one back.
         earlier = doors.generations.note(HOLD)
         ownership.hold(doors, f"to generation {of.number}", by="rollback")
@@ -146,7 +149,7 @@ def rollback(
             else:
                 doors.generations.save_note(HOLD, earlier)
             raise
-        return RolledBack(of.number, plan, applied, applied.notes)
+        return RolledBack(of.number, plan, applied, applied.notes, answered)
 
 
 def _wanted(
@@ -182,13 +185,15 @@ def _generation(doors: Doors, of: Generation, wanted: Target) -> Generation | No
     return None if current is not None and current.same_content(made) else made
 
 
-def _plan(doors: Doors, disk: Disk, wanted: Target, made: Generation | None) -> Plan:
+def _plan(doors: Doors, disk: Disk, wanted: Target, made: Generation | None) -> tuple[Plan, bool]:
+    """The plan, and whether slurmctld said what it has loaded."""
     loaded = Loaded(doors.slurm, doors.clock, doors.controller, doors.classic)
     differs = differences(loaded, wanted, {**disk.words, **wanted.words})
-    return planning.plan(
+    plan = planning.plan(
         disk,
         wanted,
         number=made.number if made is not None else None,
         loaded_differs=bool(differs),
         classic=doors.classic,
     )
+    return plan, differs is not None

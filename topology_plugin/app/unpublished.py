@@ -15,7 +15,7 @@ from topology_plugin.core.checkup import Patient
 def unpublished(wiring: Wiring, patient: Patient) -> Iterable[tuple[str, str]]:
     """Facts about HyperPod that AWS does not document, as they are on this machine."""
     raw: Any = None
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError, ValueError, RecursionError):
         raw = json.loads(wiring.places.resource_config.read_bytes().decode("utf-8-sig"))
     if isinstance(raw, Mapping):
         nested = raw.get("ClusterConfig")

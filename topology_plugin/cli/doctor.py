@@ -37,7 +37,9 @@ def doctor(door: Door, form: str, no_aws: bool, bundle: str | None) -> int:
     try:
         wiring = door.wiring()
     except InputError as error:
-        found: tuple[Check, ...] = tuple(Check("settings", "settings", bad(str(i), i.remedy)) for i in error.issues)
+        found: tuple[Check, ...] = tuple(
+            Check("settings", "settings", bad(f"{i.where}: {i.what}", i.remedy)) for i in error.issues
+        )
         put_json(document(found, None, __version__)) if form == "json" else put(lines(found, None))
         return EXIT_WRONG
     with busy("examining"):

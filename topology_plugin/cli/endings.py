@@ -36,4 +36,5 @@ def exit_code(run: Callable[[], object]) -> int:
 
 
 def _say(what: object) -> None:
-    print(f"hyperpod-topology: {what}", file=sys.stderr, flush=True)
+    denied = os.geteuid() != 0 and "ermission denied" in str(what) and "as root" not in str(what)
+    print(f"hyperpod-topology: {what}{' (run it as root)' if denied else ''}", file=sys.stderr, flush=True)

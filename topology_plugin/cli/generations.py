@@ -55,11 +55,14 @@ def rollback(door: Door, number: int | None, dry_run: bool) -> int:
     done = Rollback.of(door.wiring(), say if door.verbose else lambda sentence: None).run(number, dry_run=dry_run)
     for note in done.notes:
         say(note)
+    unheard = "slurmctld does not answer, so what it has loaded is not known"
     if done.applied is None:
-        click.echo("\n".join(sentences(done.plan)) or "nothing to do")
+        nothing = "nothing to do" if done.answered else f"{unheard}; nothing to do in the files"
+        click.echo("\n".join(sentences(done.plan)) or nothing)
         return EXIT_PENDING if done.plan else 0
     again = f" as generation {done.applied.number}" if done.applied.number is not None else ""
-    click.echo(f"generation {done.of} is in force{again}; on hold until `hyperpod-topology resume`")
+    where = "in force" if done.answered or done.applied.reconfigured else f"on disk ({unheard})"
+    click.echo(f"generation {done.of} is {where}{again}; on hold until `hyperpod-topology resume`")
     return 0
 
 

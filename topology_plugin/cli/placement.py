@@ -7,7 +7,6 @@ import click
 from topology_plugin.cli.job_view import JobView
 from topology_plugin.cli.main import Door
 from topology_plugin.cli.terminal import put_json, say
-from topology_plugin.core.hostlists import expand
 from topology_plugin.core.issues import InputError, Issue
 from topology_plugin.core.live import Job, Live
 from topology_plugin.jobs import history, room
@@ -42,7 +41,7 @@ def placement(
         view.chosen(partition)
     if nodelist is not None:
         chosen = view.chosen(partition)
-        asked: tuple[Job, ...] = (Job(0, "", "", "", tuple(dict.fromkeys(expand(nodelist))), chosen),)
+        asked: tuple[Job, ...] = (Job(0, "", "", "", view.named(nodelist, chosen), chosen),)
     else:
         asked = _jobs(view, jobs)
     placed = []

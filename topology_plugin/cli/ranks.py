@@ -66,7 +66,8 @@ def _nodes(
     view: JobView, label: str | None, nodelist: str | None, partition: str | None
 ) -> tuple[tuple[str, ...], str]:
     if nodelist is not None:
-        return tuple(dict.fromkeys(expand(nodelist))), view.chosen(partition)
+        chosen = view.chosen(partition)
+        return view.named(nodelist, chosen), chosen
     environment = view.wiring.places.environment
     own = environment.get("SLURM_JOB_ID")
     if label is None or label == own:

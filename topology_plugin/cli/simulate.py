@@ -101,6 +101,9 @@ def _trace(
         text = sys.stdin.read() if trace == "-" else Path(trace or "").read_text(encoding="utf-8-sig")
     except OSError as error:
         raise InputError(Issue(trace or "", f"cannot be read: {error.strerror or error}")) from None
+    except UnicodeDecodeError:
+        what = "is not text"
+        raise InputError(Issue(trace or "", what, "give JSON lines, or what sacct --parsable2 prints")) from None
     first = text.lstrip().partition("\n")[0]
     if "|" in first or '"jobs"' in text[:2000] or first.strip() == "{":
         return traces.from_sacct(text, trace or "")

@@ -81,7 +81,12 @@ class _Script:
             return Path(path).read_text()
         if sys.stdin.isatty():
             return ""  # sbatch itself says that there is no script
-        self.piped = sys.stdin.read()
+        try:
+            self.piped = sys.stdin.read()
+        except UnicodeDecodeError:
+            raise InputError(
+                Issue("standard input", "the script is not UTF-8", "give it to sbatch as a file")
+            ) from None
         return self.piped
 
 

@@ -24,7 +24,8 @@ def colours(stream: Any = None) -> bool:
         return False
     if os.environ.get("FORCE_COLOR"):
         return True
-    return os.environ.get("TERM") != "dumb" and bool((stream or sys.stdout).isatty())
+    chosen = stream or sys.stdout  # None where whoever started us closed it
+    return os.environ.get("TERM") != "dumb" and chosen is not None and bool(chosen.isatty())
 
 
 def put(lines: Iterable[Line]) -> None:
@@ -48,7 +49,7 @@ def put(lines: Iterable[Line]) -> None:
 @contextlib.contextmanager
 def busy(sentence: str) -> Iterator[None]:
     """Says on a terminal what is being waited for, once that takes more than a second; leaves nothing behind."""
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():
         yield
         return
     shown = threading.Event()

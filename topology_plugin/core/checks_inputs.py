@@ -105,6 +105,8 @@ def registry_writable(patient: Patient) -> Verdict:
         return ok("switched off") if registry.off else unknown("there is no directory to try it in")
     if registry.write_error is None:
         return unknown("not tried")
+    if registry.write_error and not patient.root_user:
+        return unknown(f"only root can tell, and only root needs to: {registry.write_error}", "run it with sudo")
     if registry.write_error:
         return bad(f"a file cannot be made there: {registry.write_error}", "only root on cluster nodes needs to write")
     return ok("a file was made and removed")

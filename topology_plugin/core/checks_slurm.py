@@ -130,6 +130,8 @@ def rehearsal(patient: Patient) -> Verdict:
         return warn("switched off (rehearse: never)", "slurmctld itself is the first to try a change")
     if patient.rehearsal is None:
         return ok("a throw-away slurmctld can try each change apart from everything")
+    if not patient.root_user:
+        return unknown(patient.rehearsal, "run it with sudo")
     return (bad if patient.settings.rehearse == "always" else warn)(patient.rehearsal, "rules alone judge changes")
 
 

@@ -179,6 +179,10 @@ def reverts(patient: Patient) -> Verdict:
 
 
 def way_back(patient: Patient) -> Verdict:
+    if patient.state_dir_error and not patient.root_user:
+        return unknown(
+            f"only root can tell: {patient.settings.state_dir}: {patient.state_dir_error}", "run it with sudo"
+        )
     if patient.state_dir_error:
         return bad(f"{patient.settings.state_dir} cannot be used: {patient.state_dir_error}", "guard needs it")
     if patient.good_generation is None:
