@@ -22,16 +22,16 @@ LEFT_FILES = (
 
 
 def uninstall(root: Path, version: Path, units: Units, log: Callable[[str], None], force: bool = False) -> int:
-    """0; 1 if Slurm's configuration could not be cleaned: then everything stays, and watch runs again."""
+    """0; 1 if Slurm's configuration could not be cleaned: then everything stays as it is. Watch runs until then: it
+    keeps the right to write, and once all is cleaned it puts nothing back."""
     controller = (root / UNITS / CONTROLLER_UNITS[0]).exists()
     state = state_directory(root)
     if controller:
-        units.stop_watch()
         code = Background(our_command(version, "uninstall"), sys.stdout).wait(SLURM_SECONDS)
         if code != 0 and not force:
             log(f"ERROR: Slurm's configuration is not cleaned (exit code {code}); nothing is removed")
-            units.start_watch()
             return 1
+        units.stop_watch()
     units.remove()
     for name in COMMANDS:
         link = root / "usr/local/bin" / name

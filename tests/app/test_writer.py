@@ -11,6 +11,8 @@ import pytest
 from tests.app.stage import Stage, labelled, small
 from topology_plugin.adapters.cluster_lock import ClusterLock
 from topology_plugin.adapters.mounts import SystemMounts
+from topology_plugin.adapters.slurm import Answer
+from topology_plugin.app import ownership
 from topology_plugin.app.reconcile import Wish
 from topology_plugin.app.rollback import Rollback
 from topology_plugin.app.uninstall import uninstall
@@ -173,3 +175,34 @@ def test_records_are_no_matter_of_turns(tmp_path: Path) -> None:
     a, b = two(tmp_path)
     together(a, b, 100)
     assert b.record(labelled(small())[0])
+
+
+@pytest.mark.parametrize("locks", [True, False], ids=["by-lock", "by-active-controller"])
+def test_what_was_uninstalled_is_not_put_back_by_any_controller_until_resume(tmp_path: Path, locks: bool) -> None:
+    a, b = two(tmp_path, locks=locks)
+    before = a.room.conf.read_bytes()
+    together(a, b, 100)
+    assert a.room.conf.read_bytes() != before
+    uninstall(a.fresh_wiring().doors())
+    assert a.room.conf.read_bytes() == before
+    assert {*together(a, b, 300)[0]} == {"observed"}, "the watch beside which it was uninstalled"
+    a.watch.ground.passes.leave()  # its service is stopped, and the other one is relieved
+    a.ctld.pinged = A_IS_DOWN
+    a.agent(small(24))
+    assert set(b.go(DRIFT_SECONDS)) == {"observed"}
+    assert any("uninstalled: nothing is written" in said for said in b.said)
+    assert (a.room.conf.read_bytes().count(b"Topology="), a.yaml.exists()) == (0, False)
+    assert b.state()["counters"]["agent_reverts"] == 0
+    wiring = b.fresh_wiring()
+    assert ownership.resume(wiring.doors()) == ("no longer uninstalled",)
+    assert "applied" in b.go(100)
+
+
+def test_an_uninstall_that_fails_leaves_passes_as_they_were(tmp_path: Path) -> None:
+    a, _ = two(tmp_path)
+    a.go(100)
+    a.ctld.answers = [Answer(1, "", "slurm_reconfigure error: no")]
+    with pytest.raises(PassError):
+        uninstall(a.fresh_wiring().doors())
+    a.agent(small(24))
+    assert "applied" in a.go(600)

@@ -50,6 +50,7 @@ FILE = replace(FACTS, foreign=FOREIGN, foreign_file=True)
         pytest.param(replace(FACTS, mode="observe", healthy=False), "nobody", False, id="observe"),
         pytest.param(replace(FACTS, mode="off", healthy=False), "nobody", False, id="off"),
         pytest.param(replace(FACTS, note=OwnershipNote(stood_back=True)), "nobody", False, id="stood back"),
+        pytest.param(replace(FACTS, note=OwnershipNote(uninstalled=True)), "nobody", False, id="uninstalled"),
         pytest.param(
             replace(FACTS, mode="manage", note=OwnershipNote(stood_back=True)), "nobody", False, id="manage, stood back"
         ),

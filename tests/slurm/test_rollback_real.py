@@ -118,6 +118,10 @@ def test_uninstall_leaves_slurms_files_as_they_were_without_us(here: Room, times
     here.ctld.restart()
     assert len(here.runs_on("-p", "train", "-N2")) == 2
     assert here.on_controller("uninstall").stdout == "nothing to do\n"
+    assert "uninstalled: nothing is written" in here.on_controller("merge", check=True).stdout
+    assert files(here) == before
+    assert here.on_controller("resume").stdout == "no longer uninstalled\n"
+    assert here.on_controller("merge", check=True).stdout.startswith("in force and read back")
 
 
 def test_uninstall_offline_before_slurmctld_starts(here: Room) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timezone
 
@@ -64,6 +65,23 @@ def hold(doors: Doors, reason: str, by: str = "hold") -> None:
     doors.generations.save_note(HOLD, {"by": by, "reason": reason, "time": doors.clock.now()})
 
 
+@contextlib.contextmanager
+def uninstalling(doors: Doors) -> Iterator[str]:
+    """No pass of any controller writes from here on, until `resume`; as before if what is done within fails. Why some
+    may not know: a registry that cannot be written; "": all will."""
+    before, untold = _note(doors), ""
+    try:
+        doors.generations.save_note(OWNERSHIP, replace(before, uninstalled=True).to_json())
+    except FileError as error:
+        untold = str(error)
+    try:
+        yield untold
+    except BaseException:
+        with contextlib.suppress(FileError):
+            doors.generations.save_note(OWNERSHIP, before.to_json())
+        raise
+
+
 def on_hold(doors: Doors) -> str | None:
     """Since when and by what passes are on hold, "" where hold.json does not tell; None: they are not."""
     note = doors.generations.note(HOLD)
@@ -87,10 +105,12 @@ def resume(doors: Doors) -> tuple[str, ...]:
         doors.generations.remove_note(HOLD)
         ended.append("the hold is over")
     note = _note(doors)
-    if note.stood_back or note.reverts:
+    if note != note.resumed():
         doors.generations.save_note(OWNERSHIP, note.resumed().to_json())
     if note.stood_back:
         ended.append("no longer standing back")
+    if note.uninstalled:
+        ended.append("no longer uninstalled")
     return tuple(ended)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from topology_plugin.app import ownership
 from topology_plugin.app.apply import Applied, ApplyFailed, Doors, execute
 from topology_plugin.core import plan as planning
 from topology_plugin.core import target
@@ -21,7 +22,8 @@ class Uninstalled:
 
 
 def uninstall(doors: Doors, *, dry_run: bool = False, offline: bool = False) -> Uninstalled:
-    """Take our words and files out, with one reconfigure. Raises ApplyFailed with the former state kept.
+    """Take our words and files out, with one reconfigure; from then on passes write nothing, on any controller, until
+    `resume`. Raises ApplyFailed with the former state kept.
 
     Ours is what any kept generation holds, so registry and state_dir must still be there. Without topology.yaml Slurm
     falls back to TopologyPlugin and topology.conf: where it would not start with these, `flat` alone stays.
@@ -37,8 +39,11 @@ def uninstall(doors: Doors, *, dry_run: bool = False, offline: bool = False) -> 
         if wrong:
             raise ApplyFailed("validation", f"nothing was changed: {'; '.join(map(str, wrong[:5]))}")
         plan = _plan(doors, disk, wanted, offline)
-        # Not rehearsed, but nothing is simpler to start from than less: under plain -D this is taken for rehearsed.
-        applied = execute(doors, disk, plan, rehearsed=True)
+        with ownership.uninstalling(doors) as untold:
+            if untold:
+                stays = (*stays, f"other controllers cannot be told, so stop their watch service: {untold}")
+            # Not rehearsed, but nothing is simpler to start from than less: under plain -D this is taken for rehearsed.
+            applied = execute(doors, disk, plan, rehearsed=True)
         return Uninstalled(plan, stays, applied)
 
 

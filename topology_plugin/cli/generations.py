@@ -90,7 +90,7 @@ def hold(door: Door, reason: str) -> None:
 @click.command()
 @click.pass_obj
 def resume(door: Door) -> None:
-    """End a hold, or a standing back after too many reverts; the next pass acts again.
+    """End a hold, a standing back after too many reverts, or an uninstall; the next pass acts again.
 
     \b
     Examples:

@@ -21,8 +21,8 @@ def uninstall(door: Door, dry_run: bool, offline: bool) -> int:
       hyperpod-topology uninstall --dry-run
       hyperpod-topology uninstall
 
-    Stop `watch` first, or its next pass puts everything back. Words and files of others stay. Registry and state
-    directory stay too: they say what is ours.
+    From then on `watch` and `merge` write nothing, on any controller, until `resume`. Words and files of others stay.
+    Registry and state directory stay too: they say what is ours.
     """
     from topology_plugin.app.uninstall import uninstall as take_out
     from topology_plugin.core.plan import sentences

@@ -34,6 +34,7 @@ class OwnershipNote:
     clock) somebody undid what we had put in force, the last hour's; `total` of them ever; `stood_back`: too many, until
     `resume`; `seen`: the reverted state that was looked at last, so that it counts once; `members`: which nodes and
     partitions slurm.conf had at the last look: an agent that rewrites it because they change does not mean our words.
+    `uninstalled`: an operator had what is ours taken out, for all controllers, until `resume`.
     """
 
     adopted: bool = False
@@ -42,6 +43,7 @@ class OwnershipNote:
     stood_back: bool = False
     seen: str = ""
     members: str = ""
+    uninstalled: bool = False
 
     @classmethod
     def from_json(cls, note: Mapping[str, Any] | None) -> OwnershipNote:
@@ -55,6 +57,7 @@ class OwnershipNote:
             note.get("stood_back") is True,
             seen if isinstance(seen, str) else "",
             members if isinstance(members, str) else "",
+            note.get("uninstalled") is True,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -65,12 +68,13 @@ class OwnershipNote:
             "stood_back": self.stood_back,
             "seen": self.seen,
             "members": self.members,
+            "uninstalled": self.uninstalled,
         }
 
     def looked(self, disk: Disk, current: Generation | None, now: float, classic: bool = False) -> OwnershipNote:
         """After a look at the files: one revert more, if they were undone since the last look."""
         members = _members(disk)
-        if current is None or not reverted(disk, current, classic):
+        if current is None or self.uninstalled or not reverted(disk, current, classic):
             return replace(self, seen="", members=members)
         seen = _signature(disk)
         if seen == self.seen:
@@ -82,7 +86,7 @@ class OwnershipNote:
         return OwnershipNote(self.adopted, reverts, self.total + 1, back, seen, members)
 
     def resumed(self) -> OwnershipNote:
-        return replace(self, reverts=(), stood_back=False)
+        return replace(self, reverts=(), stood_back=False, uninstalled=False)
 
 
 @dataclass(frozen=True)
@@ -103,6 +107,8 @@ class Facts:
 def judge(facts: Facts) -> Owner:
     if facts.mode in ("off", "observe"):
         return Owner("nobody", f"mode is {facts.mode} ({facts.mode_origin}): nothing is written", writes=False)
+    if facts.note.uninstalled:
+        return Owner("nobody", f"uninstalled: nothing is written ({RESUME})", writes=False)
     if facts.note.stood_back:
         what = f"somebody undid our changes more than {REVERTS_AN_HOUR} times within an hour: standing back"
         return Owner("nobody", f"{what} ({RESUME})", writes=False)
