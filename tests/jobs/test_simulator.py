@@ -109,6 +109,12 @@ def test_occupancy_is_the_share_of_node_time_until_the_last_arrival() -> None:
     assert found.occupancy == pytest.approx(24 / 32)
 
 
+@pytest.mark.parametrize("how", [{}, {"occupancy": 0.9}], ids=["arrivals", "backlog"])
+def test_a_cluster_that_never_was_full_was_not_empty(how: dict[str, float]) -> None:
+    found = play([TraceJob(0, 8, 1000, 1000), TraceJob(0, 4, 500, 500)], **how)[0]
+    assert found.occupancy == pytest.approx((8 * 1000 + 4 * 500) / (32 * 1000))
+
+
 def test_a_backlog_keeps_the_cluster_as_full_as_asked() -> None:
     trace = [TraceJob(0, 4, 100 + i, 200) for i in range(80)]
     found = play(trace, occupancy=0.75)[0]

@@ -16,8 +16,9 @@ class Outcome:
 
     `near`: against the fewest leaves and UltraServers of an empty cluster. `then`: leaves over the fewest that the idle
     nodes of the moment offered, mean: what Slurm's choice costs without what the jobs before it left. `occupancy`:
-    share of node time in use from when the cluster first was full until the last arrival. `never`: sizes that were
-    refused, with Slurm's words. `by_size`: nodes, starts, mean leaves and mean UltraServers over the fewest possible.
+    share of node time in use from when the cluster first was full until the last arrival; where it never was, of the
+    whole play. `never`: sizes that were refused, with Slurm's words. `by_size`: nodes, starts, mean leaves and mean
+    UltraServers over the fewest possible.
     """
 
     policy: str

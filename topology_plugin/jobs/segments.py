@@ -2,7 +2,7 @@
 
 A segment lies in one block, and a segmented job may use any number of blocks: S nodes a segment, N nodes in all go if
 the blocks hold N/S segments between them (run: equal to slurmctld's answers for S up to the base size, N up to all
-nodes of 15 shapes; tests/slurm/test_placement_real.py). Above the base size a segment may cross blocks: not offered.
+nodes of 13 shapes; tests/slurm/test_placement_real.py). Above the base size a segment may cross blocks: not offered.
 """
 
 from __future__ import annotations

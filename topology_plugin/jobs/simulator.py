@@ -52,8 +52,8 @@ class Player:
         self._configuration: Configuration = self.policy.configuration(self.place)
         self._network = self.place.network(self._configuration)
         self._homes = dict(self.place.positions)
-        self._used = 0.0
-        self._measured = 0.0
+        self._used = self._measured = 0.0  # node time, while the cluster is kept busy
+        self._used_in_all = 0.0
         self._full_since: float | None = None
         self._arriving = True
 
@@ -103,7 +103,13 @@ class Player:
         if self._full_since is not None and self._arriving:
             self._used += busy * elapsed
             self._measured += size * elapsed
+        self._used_in_all += busy * elapsed
         self.now = max(self.now, moment)
+
+    def _occupancy(self) -> float:
+        if self._measured:
+            return self._used / self._measured
+        return self._used_in_all / (len(self.place.nodes) * self.now) if self.now else 0.0
 
     def _busy(self) -> int:
         return sum(len(run.nodes) for run in self.runs.values())
@@ -269,7 +275,7 @@ class Player:
             then=sum(self.then) / len(self.then) if self.then else None,
             mean_wait=sum(waits) / len(waits) if waits else 0.0,
             p95_wait=waits[math.ceil(0.95 * len(waits)) - 1] if waits else 0.0,
-            occupancy=self._used / self._measured if self._measured else 0.0,
+            occupancy=self._occupancy(),
             lost_nodes=self.lost,
             reloads=self.reloads,
             span=self.now,
