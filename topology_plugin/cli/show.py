@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from topology_plugin.adapters.collector import paused
 from topology_plugin.app.observe_state import facts_in_force, load_live, recent_generations, see
 from topology_plugin.cli.completion import partitions
 from topology_plugin.cli.main import Door
@@ -30,6 +31,7 @@ FORMATS = ("tree", "table", "json", "mermaid", "svg", "html")
 @click.option("--desired", is_flag=True, help="What a pass would put in force, not what is in force.")
 @click.option("--from", "given", metavar="FILE", help="A state.json, or `kubectl get nodes -o json`; - is stdin.")
 @click.pass_obj
+@paused()
 def show(door: Door, partition: str | None, form: str, desired: bool, given: str | None) -> None:
     """Show the topology of the cluster, or of one PARTITION.
 

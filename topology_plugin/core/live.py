@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from topology_plugin.core.hostlists import expand
@@ -132,7 +133,13 @@ class Live:
 
 def node_state(raw: Any) -> str:
     """One of STATES from Slurm's list of base state and flags (a plain string in older forms)."""
-    words = {str(word).upper() for word in (raw if isinstance(raw, (list, tuple)) else str(raw or "").split("+"))}
+    return _state(tuple(map(str, raw if isinstance(raw, (list, tuple)) else str(raw or "").split("+"))))
+
+
+@lru_cache(maxsize=1024)
+def _state(flags: tuple[str, ...]) -> str:
+    """Thousands of nodes are in a handful of states."""
+    words = {flag.upper() for flag in flags}
     busy = words & {"ALLOCATED", "MIXED", "COMPLETING"}
     if "DOWN" in words:
         return "down"

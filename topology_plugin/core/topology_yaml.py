@@ -185,10 +185,16 @@ def _names(unit: Any, key: str, expand: Expand, place: str, issues: list[Issue])
         issues.append(Issue(place, f"{key} is not one text", "write a node list such as ip-10-1-1-[11-14]"))
         return ()
     try:
-        return tuple(expand(value))
+        return _expanded(value, expand)
     except InputError as error:
         issues.extend(Issue(place, f"{key}: {issue.what}", issue.remedy) for issue in error.issues)
         return ()
+
+
+@lru_cache(maxsize=2048)
+def _expanded(value: str, expand: Expand) -> tuple[str, ...]:
+    """What is on disk, what is loaded and what was before have nearly all leaves in common."""
+    return tuple(expand(value))
 
 
 def _sizes(body: Mapping[str, Any], blocks: tuple[Block, ...], place: str, issues: list[Issue]) -> tuple[int, ...]:

@@ -91,6 +91,12 @@ class _Content:
     def string(self, text: str | None) -> int:
         return -1 if text is None else self.strings.setdefault(text, len(self.strings))
 
+    def column(self, texts: Iterable[str | None]) -> list[int]:
+        """The number of each; few of them differ."""
+        texts = list(texts)
+        numbers = {text: self.string(text) for text in dict.fromkeys(texts)}
+        return [numbers[text] for text in texts]
+
     def runs(self, nodes: Iterable[str], keep_order: bool = False) -> list[int]:
         numbers = [self.index[node] for node in nodes if node in self.index]
         if not keep_order:
@@ -133,9 +139,9 @@ class _Content:
         return {
             "name": self.names,
             "instance": [node.instance_id if node else None for node in known],
-            "type": [self.string(node.instance_type if node else None) for node in known],
-            "group": [self.string(node.group if node else None) for node in known],
-            "zone": [self.string(node.zone if node else None) for node in known],
+            "type": self.column(node.instance_type if node else None for node in known),
+            "group": self.column(node.group if node else None for node in known),
+            "zone": self.column(node.zone if node else None for node in known),
             "state": [numbers.get(states.get(name, ""), unknown) for name in self.names],
             "reason": {self.index[n]: self.string(why) for n, why in reasons.items() if n in self.index},
             "answers": self._rows(self.answers, [node.answers if node else _NOTHING for node in known], self._answer),
