@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import sys
@@ -71,7 +70,7 @@ def test_one_record_replaced_is_one_record_read(tmp_path: Path) -> None:
     reading = registry.read_all(CLUSTER_ARN)
     assert len(read) == len(simulated.nodes)
     changed = record_of(simulated.members("worker-a")[0])
-    assert registry.write(dataclasses.replace(changed, instance_name="renamed"))
+    assert registry.write(changed._replace(instance_name="renamed"))
     read.clear()
     registry.read_all(CLUSTER_ARN, reading)
     assert read == [changed.file_name]

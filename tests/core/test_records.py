@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -85,6 +84,7 @@ RECORDS = st.builds(
     partitions=st.none() | st.lists(st.text("abc.", min_size=1), max_size=3).map(tuple),
     zone_id=TEXT,
     answers=POSITIONS.map(lambda position: {"resource-config": position}) | st.just({}),
+    errors=st.just({}),
 )
 
 
@@ -139,7 +139,7 @@ def test_the_half_that_neighbours_share_hides_nothing(text: str, words: str) -> 
 
 def test_the_half_that_neighbours_share_is_read_once() -> None:
     first, second = (
-        records.parse(records.dump(replace(f0_record(), instance_id=i)), f"{i}.json", None) for i in (ID, "i-0b1")
+        records.parse(records.dump(f0_record()._replace(instance_id=i)), f"{i}.json", None) for i in (ID, "i-0b1")
     )
     assert isinstance(first, Record) and isinstance(second, Record)
     assert first.answers is second.answers and first.partitions is second.partitions

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from topology_plugin.core.inventory import Group
 from topology_plugin.core.position import Position
@@ -32,8 +33,7 @@ class Placement:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Identity:
+class Identity(NamedTuple):
     """The instance behind a node, as far as it is known."""
 
     instance_id: str

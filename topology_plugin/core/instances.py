@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from topology_plugin.core import labels
 from topology_plugin.core.issues import Issue
@@ -23,8 +23,7 @@ _ADDRESSES = re.compile(rf"(?:(?!127\.|0\.){_IPV4}(?:\n|\Z))+\Z")
 _NAMES = re.compile(r"(?:[A-Za-z0-9_.-]{1,256}(?:\n|\Z))+\Z")
 
 
-@dataclass(frozen=True, slots=True)
-class Instance:
+class Instance(NamedTuple):
     """One machine as the file tells it; None: not told, or told in a way that cannot be used (then there is an issue).
 
     `position` None with `label_issue` "": no network data.

@@ -72,18 +72,18 @@ def identify(nodes: Sequence[SlurmNode], sources: Sources, memory: Memory) -> tu
     blind = sources.config is None or sources.records is None
     found: dict[str, Identity] = {}
     for node in nodes:
-        for known, place in ((index, "resource_config"), (recorded, "registry")):
-            candidates = known.behind(node)
-            if len(candidates) == 1:
-                found[node.name] = candidates[0]
-            elif candidates:
-                ids = ", ".join(sorted(c.instance_id for c in candidates))
-                issues.append(Issue(f"{place}: {node.name}", f"several instances have its address: {ids}"))
-            if candidates:
-                break
-        if node.name not in found and blind and node.name in memory.identities:
+        place, candidates = "resource_config", index.behind(node)
+        if not candidates:
+            place, candidates = "registry", recorded.behind(node)
+        if len(candidates) == 1:
+            found[node.name] = candidates[0]
+            continue
+        if candidates:
+            ids = ", ".join(sorted(c.instance_id for c in candidates))
+            issues.append(Issue(f"{place}: {node.name}", f"several instances have its address: {ids}"))
+        if blind and node.name in memory.identities:
             found[node.name] = memory.identities[node.name]
-        if node.name not in found:
+        else:
             issues.append(Issue(node.name, "no instance is known behind this node: it is unplaced"))
     issues.extend(_shared(found))
     return found, issues
@@ -117,7 +117,7 @@ def take_stock(
     if sources.config is not None:
         behind = {identity.instance_id for identity in identities.values()}
         issues.extend(_behind_no_node(sources.config, behind, groups))
-    kept = {n: i if i.zone == (zone := found[n].zone) else replace(i, zone=zone) for n, i in identities.items()}
+    kept = {n: i if i.zone == (zone := found[n].zone) else i._replace(zone=zone) for n, i in identities.items()}
     memory = replace(memory, identities=kept, groups=dict(sorted(groups.items())))
     inventory = Inventory(found, groups, {p.name: p for p in partitions}, tuple(issues), roles_known)
     return inventory, memory
@@ -148,48 +148,34 @@ class _Told:
         self._unrecorded = "the registry could not be read" if records is None else "it has not registered"
         self._shared: dict[tuple[int, ...], tuple[dict[str, Position], dict[str, str]]] = {}
 
-    def of(self, instance_id: str) -> tuple[Mapping[str, Position], Mapping[str, str]]:
-        """Source → position, and source → why it gives none."""
+    def of(self, identity: Identity) -> tuple[str | None, Mapping[str, Position], Mapping[str, str]]:
+        """The zone; source → position; source → why it gives none."""
+        instance_id, zone = identity.instance_id, identity.zone
+        listed: Position | str = self._unlisted
+        recorded: Position | str = self._unrecorded
         instance, record = self._instances.get(instance_id), self._records.get(instance_id)
-        said: list[Position | str] = [
-            self._unlisted
-            if instance is None
-            else instance.position or instance.label_issue or "its InstanceLabel is empty",
-            self._unrecorded
-            if record is None
-            else record.position or record.errors.get("resource-config", "its own InstanceLabel is empty"),
-        ]
+        if instance is not None:
+            listed = instance.position or instance.label_issue or "its InstanceLabel is empty"
+        if record is not None:
+            zone = record.zone_id or zone
+            recorded = record.position or record.errors.get("resource-config", "its own InstanceLabel is empty")
+        said = [listed, recorded]
         for api in self._apis:
-            known = api.positions.get(instance_id)
-            said.append(known or api.silent.get(instance_id) or api.problem or "knows no position")
+            zone = api.zones.get(instance_id) or zone
+            position = api.positions.get(instance_id)
+            said.append(position or api.silent.get(instance_id) or api.problem or "knows no position")
         key = tuple(map(id, said))  # the sources hold these objects, so ids stay theirs
         shared = self._shared.get(key)
         if shared is None:
             answers = {name: what for name, what in zip(self._names, said, strict=True) if not isinstance(what, str)}
             silent = {name: what for name, what in zip(self._names, said, strict=True) if isinstance(what, str)}
             shared = self._shared[key] = (answers, silent)
-        return shared
-
-    def zone(self, identity: Identity) -> str | None:
-        record = self._records.get(identity.instance_id)
-        zone = record.zone_id if record is not None else None
-        for api in self._apis:
-            zone = api.zones.get(identity.instance_id) or zone
-        return zone or identity.zone
+        return zone, *shared
 
 
 def _described(node: SlurmNode, identity: Identity, told: _Told) -> Node:
-    return Node(
-        node.name,
-        identity.instance_id,
-        identity.instance_name,
-        identity.group,
-        identity.instance_type,
-        told.zone(identity),
-        *told.of(identity.instance_id),
-        _addresses(node),
-        node.dynamic,
-    )
+    instance_id, name, group, instance_type, _ = identity
+    return Node(node.name, instance_id, name, group, instance_type, *told.of(identity), _addresses(node), node.dynamic)
 
 
 def _groups(sources: Sources, memory: Memory, identities: Mapping[str, Identity]) -> tuple[dict[str, Group], bool]:

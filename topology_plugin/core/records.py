@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -34,8 +33,7 @@ _SHARED_KEYS = {"group", "instance_type", "partitions", "zone_id", "answers", "f
 _SHARED_BYTES = 4096  # more than that is no ordinary record
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """`answers`: source → position, `errors`: source → why it gave none; a source with neither has no network data.
     `partitions` None: the node could not read which (API-driven clusters); `zone_id` None: IMDS was not asked.
     """
@@ -49,8 +47,8 @@ class Record:
     instance_type: str | None = None
     partitions: tuple[str, ...] | None = None
     zone_id: str | None = None
-    answers: Mapping[str, Position] = field(default_factory=dict)
-    errors: Mapping[str, str] = field(default_factory=dict)
+    answers: Mapping[str, Position] = NOTHING
+    errors: Mapping[str, str] = NOTHING
 
     @property
     def position(self) -> Position | None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from topology_plugin.core.hostlists import HostlistError, expand
 
 
-@dataclass(frozen=True, slots=True)
-class ConfNode:
+class ConfNode(NamedTuple):
     """A node of slurm.conf. `params`: lower-case key → value, defaults merged in, without names and addresses; shared
     by nodes of which the same is said."""
 

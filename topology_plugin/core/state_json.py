@@ -252,14 +252,8 @@ def _dump_memory(memory: Memory, positions: Positions, nodes: Mapping[str, Node]
     (`identities`; null: none is remembered)."""
     others: dict[str, list[str | None] | None] = {}
     for name, i in memory.identities.items():
-        if name not in nodes or _behind(nodes[name]) != (
-            i.instance_id,
-            i.instance_name,
-            i.group,
-            i.instance_type,
-            i.zone,
-        ):
-            others[name] = [i.instance_id, i.instance_name, i.group, i.instance_type, i.zone]
+        if name not in nodes or _behind(nodes[name]) != i:
+            others[name] = list(i)
     others.update({n: None for n, node in nodes.items() if node.instance_id and n not in memory.identities})
     return {
         "spaces": dict(memory.spaces),
