@@ -9,7 +9,7 @@ from typing import Any
 from topology_plugin.core import provisioning, resource_config, slurm_conf
 from topology_plugin.core.decision import Decision, Memory
 from topology_plugin.core.inventory import Inventory
-from topology_plugin.core.matching import ApiAnswers, Sources
+from topology_plugin.core.matching import ApiAnswers, ApiGroup, Sources
 from topology_plugin.core.merge import merge
 from topology_plugin.core.settings import Settings, layered
 from topology_plugin.core.stock import stock
@@ -35,6 +35,7 @@ def inventory_of(
     parameters: Mapping[str, Any] | str | None = "own",
     records: Mapping[str, Any] | None = None,
     api: Mapping[str, ApiAnswers] | None = None,
+    api_groups: Mapping[str, ApiGroup] | None = None,
     loaded: Sequence[Mapping[str, Any]] = (),
     memory: Memory | None = None,
 ) -> tuple[Inventory, Memory]:
@@ -45,6 +46,7 @@ def inventory_of(
         None if document is None else resource_config.parse(json.dumps(document)),
         {} if records is None else records,
         None if given is None else provisioning.parse(json.dumps(given)),
+        api_groups=api_groups or {},
         answers=api or {},
     )
     return stock(conf_of(lines or conf_text(cluster)), loaded, sources, memory or Memory())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,9 @@ from tests.app.stage import Stage
 from topology_plugin.app import ownership
 from topology_plugin.app.reconcile import Wish
 from topology_plugin.app.rollback import Rollback
+from topology_plugin.core.decision import Memory
 from topology_plugin.core.issues import InputError
+from topology_plugin.core.matching import ApiGroup
 from topology_plugin.core.resource_config import WrongOrchestrator
 from topology_plugin.core.state import State
 from topology_plugin.jobs.simulated_cluster import SimulatedGroup, cluster, in_tree
@@ -92,6 +95,31 @@ def test_a_hold_says_since_when_and_by_what_and_how_it_ends(tmp_path: Path) -> N
     (stage.wiring.places.state_dir / "hold.json").write_text('{"time": "yesterday"}')
     (stage.room.registry / "hold.json").write_text('{"time": "yesterday"}')
     assert reconciler.run(Wish()).state.hold
+
+
+def test_roles_are_asked_of_the_api_again_after_a_failure_but_not_soon_and_for_new_groups(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, SMALL, sources="resource-config,records,sagemaker")
+    (stage.room.controller / "opt/ml/config/provisioning_parameters.json").unlink()
+    names = [group.name for group in SMALL.groups]
+    asked: list[int] = []
+
+    def groups() -> dict[str, ApiGroup]:
+        asked.append(len(asked))
+        return {} if len(asked) == 1 else {**dict.fromkeys(names, ApiGroup()), "login-group": ApiGroup("login")}
+
+    reconciler = stage.wiring.reconciler()
+    observer = replace(reconciler.observer, apis={}, api_groups=groups)
+    conf = reconciler.doors.live.disk().conf
+
+    def role() -> str:
+        return observer.look(conf, [], Memory()).inventory.groups["login-group"].role
+
+    assert (role(), role(), len(asked)) == ("unknown", "unknown", 1)
+    stage.clock.time += 601
+    assert (role(), role(), len(asked)) == ("login", "login", 2)
+    names.append("new")
+    stage.lists(replace(SMALL, groups=(*SMALL.groups, SimulatedGroup("new", "ml.p5.48xlarge"))))
+    assert (role(), role(), len(asked)) == ("login", "login", 3)
 
 
 @pytest.mark.parametrize("name", ["worker-p5 ", "Worker-P5"])

@@ -66,6 +66,18 @@ def test_an_unplaced_node_says_why_and_what_to_do() -> None:
     assert not any("register`" in sentence for sentence in explain_node(state(silent), "ip-10-1-0-4").advice)
 
 
+def test_what_was_heard_before_is_among_the_answers_and_counts_for_its_id_space() -> None:
+    now = inventory()
+    seen = state(now)
+    silent = {n: replace(node, answers={}, silent={"records": "throttled"}) for n, node in now.nodes.items()}
+    later = state(replace(now, nodes=silent), memory=seen.decision.memory)
+    why = explain_node(later, "ip-10-1-0-4")
+    [heard] = [said for said in why.said if said.source == "last-known:labels"]
+    assert heard.position == now.nodes["ip-10-1-0-4"].answers["records"] and "tree" in heard.fits
+    (seat,) = [s for s in why.seats if s.topology == "tree"]
+    assert seat.won == "labels place 64 of 64 nodes; nobody else places any"
+
+
 def test_a_pending_move_shows_both_places() -> None:
     then = state(inventory(unlabelled=(3,)))
     why = explain_node(state(inventory(), in_force=then.desired), "ip-10-1-0-4")

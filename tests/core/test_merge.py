@@ -16,7 +16,7 @@ from tests import cases
 from tests.clusters import conf_text, decide, inventory_of, names, words
 from topology_plugin.core import records, state_json, topology_yaml
 from topology_plugin.core.decision import Decision, Memory
-from topology_plugin.core.matching import ApiAnswers
+from topology_plugin.core.matching import ApiAnswers, ApiGroup
 from topology_plugin.core.merge import merge
 from topology_plugin.core.position import Position
 from topology_plugin.core.settings import Settings, layered
@@ -323,6 +323,43 @@ def test_a_setting_without_a_source_leaves_it_out() -> None:
 
 
 # --- no data is not "no nodes" ---------------------------------------------------------------------------------------
+
+
+LOOSE = SimulatedGroup("loose", "ml.m5.xlarge")
+TOLD_ONCE = [
+    pytest.param(
+        cluster(P5).with_machines(
+            [*in_tree("worker-p5", "ml.p5.48xlarge", 4), *in_tree("worker-p5", "ml.p5.48xlarge", 4, fabric="b", first=9)]
+        ),
+        {
+            "api": {"ec2": ApiAnswers(zones={m.instance_id: z for ms, z in ((in_tree("worker-p5", "ml.p5.48xlarge", 4), "az1"), (in_tree("worker-p5", "ml.p5.48xlarge", 4, fabric="b", first=9), "az2")) for m in ms})}
+        },
+        id="zones",
+    ),
+    pytest.param(
+        cluster(P5, LOOSE).with_machines(
+            [*in_tree("worker-p5", "ml.p5.48xlarge", 4), *without_network_data("loose", "ml.m5.xlarge", 2)]
+        ),
+        {"api_groups": {"controller-machine": ApiGroup("controller"), "login-group": ApiGroup("login")}},
+        id="roles",
+    ),
+    pytest.param(
+        cluster(GB).with_machines(in_ultraservers("worker-gb", [4, 2])),
+        {"api": {"sagemaker": ApiAnswers(ultraserver_types={m.instance_id: "u-p6e-gb200x72" for m in in_ultraservers("worker-gb", [4, 2])})}},
+        id="types-of-ultraservers",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("simulated", "told"), TOLD_ONCE)
+def test_what_an_api_told_once_holds_while_it_is_silent(simulated: SimulatedCluster, told: dict[str, Any]) -> None:
+    once = decide(simulated, parameters=None, **told)
+    never = decide(simulated, parameters=None)
+    assert once.configuration != never.configuration, "it matters here"
+    silent = {"ec2": ApiAnswers(problem="throttled"), "sagemaker": ApiAnswers(problem="throttled")}
+    later = decide(simulated, parameters=None, api=silent, memory=once.memory)
+    assert later.configuration == once.configuration
+    assert decide(simulated, parameters=None, memory=later.memory).configuration == once.configuration
 
 
 def test_an_unreadable_resource_config_keeps_every_last_known_position() -> None:

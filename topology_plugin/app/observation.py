@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
+from topology_plugin.adapters.asking import LATE
 from topology_plugin.adapters.clock import Clock
 from topology_plugin.adapters.documents import Documents
 from topology_plugin.adapters.registry import Reading, Registry, Unavailable
@@ -17,7 +18,7 @@ from topology_plugin.core.decision import Memory
 from topology_plugin.core.instance_types import capability
 from topology_plugin.core.inventory import Inventory
 from topology_plugin.core.issues import InputError, Issue
-from topology_plugin.core.matching import ApiAnswers, ApiGroup, Sources
+from topology_plugin.core.matching import ApiAnswers, ApiGroup, Sources, roles_told
 from topology_plugin.core.provisioning import ProvisioningParameters, unknown_groups
 from topology_plugin.core.records import Record
 from topology_plugin.core.resource_config import ResourceConfig, WrongOrchestrator
@@ -122,6 +123,7 @@ class Observer:
     _cached: dict[str, Cached[Any]] = field(default_factory=dict)
     _asked: dict[str, ApiAnswers] = field(default_factory=dict)
     _groups: Mapping[str, ApiGroup] | None = None
+    _groups_due: float = 0.0
 
     def read(self, known_arn: str | None = None) -> Documented:
         """The documents as they are now. `known_arn`: the cluster's, where its file cannot be read. Raises
@@ -163,7 +165,7 @@ class Observer:
         inventory, known = stock(conf, loaded or [], sources, memory)
         if ask:
             answers = self._ask(inventory, memory)
-            groups = self._api_groups(inventory) if answers or not inventory.roles_known else {}
+            groups = self._api_groups(sources)
             if answers or groups:
                 sources = replace(sources, answers=answers, api_groups=groups)
                 inventory, known = stock(conf, loaded or [], sources, memory)
@@ -210,13 +212,18 @@ class Observer:
                 answers[source] = before
         return answers
 
-    def _api_groups(self, inventory: Inventory) -> Mapping[str, ApiGroup]:
-        """Roles and partitions by API: asked once, when no file tells them."""
-        if inventory.roles_known or "sagemaker" not in self.settings.sources:
+    def _api_groups(self, sources: Sources) -> Mapping[str, ApiGroup]:
+        """Roles and partitions by API, when no file tells them: asked once for the groups there are, again for new ones
+        and, not soon, after it said nothing of one."""
+        if roles_told(sources) or "sagemaker" not in self.settings.sources:
             return {}
-        if self._groups is None:
-            self._groups = self.api_groups()
-        return self._groups
+        names = {group.name for group in sources.config.groups} if sources.config else set()
+        now = self.clock.monotonic()
+        if (self._groups is None or not names <= self._groups.keys()) and now >= self._groups_due:
+            found = self.api_groups()
+            self._groups = found or self._groups or {}
+            self._groups_due = now if names <= found.keys() else now + LATE
+        return self._groups or {}
 
 
 def _in_question(inventory: Inventory, memory: Memory) -> list[str]:

@@ -12,7 +12,7 @@ from topology_plugin.core.hostlists import node_order
 from topology_plugin.core.instance_types import capability
 from topology_plugin.core.inventory import Node
 from topology_plugin.core.job_sizes import Ranges
-from topology_plugin.core.position import Position, space_of
+from topology_plugin.core.position import LAST_KNOWN, Position, space_of
 from topology_plugin.core.settings import Settings
 from topology_plugin.core.state import State
 from topology_plugin.core.topology import Blocks, Kind, Tree
@@ -148,14 +148,11 @@ def _why_space(state: State, topology: str, kind: Kind, space: str) -> str:
     members = {n for p in state.inventory.partitions.values()
                if (d := state.desired.of_partition(p.name)) and d.name == topology for n in p.nodes}  # fmt: skip
     counts: Counter[str] = Counter()
+    remembered = state.decision.memory.positions  # of this pass, or of the last one that heard of it
     for name in members:
         node = state.inventory.nodes.get(name)
-        found = (
-            {space_of(s) for s, p in node.answers.items() if (p.path if kind == "tree" else p.ultraserver)}
-            if node
-            else set()
-        )
-        counts.update(found)
+        known = remembered.get(node.instance_id or "", {}) if node else {}
+        counts.update(other for other, p in known.items() if (p.path if kind == "tree" else p.ultraserver))
     rivals = [f"{other}: {count}" for other, count in counts.most_common() if other != space]
     told = f"{space} {'place' if space == 'labels' else 'places'} {counts[space]} of {len(members)} nodes"
     return f"{told}, the most ({', '.join(rivals)})" if rivals else f"{told}; nobody else places any"
@@ -166,7 +163,10 @@ def _said(state: State, node: Node, name: str) -> list[Said]:
     for topology, placement in state.decision.placements.items():
         if name in placement.source:
             believed.setdefault(placement.source[name], []).append(topology)
-    answers = [Said(source, position, "", tuple(believed.get(source, ()))) for source, position in node.answers.items()]
+    heard = {space_of(source) for source in node.answers}
+    remembered = state.decision.memory.positions.get(node.instance_id or "", {})
+    known = {**node.answers, **{f"{LAST_KNOWN}{space}": p for space, p in remembered.items() if space not in heard}}
+    answers = [Said(source, position, "", tuple(believed.get(source, ()))) for source, position in known.items()]
     return [*answers, *(Said(source, None, why) for source, why in node.silent.items() if source not in node.answers)]
 
 

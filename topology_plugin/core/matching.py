@@ -108,7 +108,8 @@ def take_stock(
 ) -> tuple[Inventory, Memory]:
     """The inventory, and a memory that knows the identities and groups of this pass."""
     identities, issues = identify(nodes, sources, memory)
-    groups, roles_known = _groups(sources, memory, identities)
+    identities = _with_last_zones(identities, memory)
+    groups, known = _groups(sources, memory, identities)
     told = _Told(sources)
     found: dict[str, Node] = {}
     for node in nodes:
@@ -119,8 +120,20 @@ def take_stock(
         issues.extend(_behind_no_node(sources.config, behind, groups))
     kept = {n: i if i.zone == (zone := found[n].zone) else i._replace(zone=zone) for n, i in identities.items()}
     memory = replace(memory, identities=kept, groups=dict(sorted(groups.items())))
-    inventory = Inventory(found, groups, {p.name: p for p in partitions}, tuple(issues), roles_known)
+    inventory = Inventory(found, groups, {p.name: p for p in partitions}, tuple(issues), known)
     return inventory, memory
+
+
+def _with_last_zones(identities: dict[str, Identity], memory: Memory) -> dict[str, Identity]:
+    """An instance never changes its zone: what was heard of it once holds while nobody answers."""
+    zones = {identity.instance_id: identity.zone for identity in memory.identities.values() if identity.zone}
+    if not zones:
+        return identities
+    return {
+        name: identity if identity.zone or identity.instance_id not in zones
+        else replace(identity, zone=zones[identity.instance_id])
+        for name, identity in identities.items()
+    }  # fmt: skip
 
 
 def _unknown(node: SlurmNode) -> Node:
@@ -178,18 +191,35 @@ def _described(node: SlurmNode, identity: Identity, told: _Told) -> Node:
     return Node(node.name, instance_id, name, group, instance_type, *told.of(identity), _addresses(node), node.dynamic)
 
 
+def roles_told(sources: Sources) -> bool:
+    """Whether anybody says now which groups are the controller and the login nodes."""
+    listed = sources.config is not None and any(group.role for group in sources.config.groups)
+    parameters = sources.provisioning
+    named = parameters is not None and (parameters.controller_group or parameters.login_group)
+    return bool(listed or sources.api_groups or named)
+
+
 def _groups(sources: Sources, memory: Memory, identities: Mapping[str, Identity]) -> tuple[dict[str, Group], bool]:
-    """Groups of the resource_config (else as last known), with their role and partitions from whoever says so."""
+    """Groups of the resource_config (else as last known), with their role and partitions from whoever says so (else as
+    last known, as is the type of their UltraServers); and whether it is known who is the controller and who is not."""
     plain: dict[str, Group] = {}
+    known = roles_told(sources)
+    silent = not known and sources.provisioning is None
     for given in sources.config.groups if sources.config else ():
-        plain[given.name] = Group(given.name, given.instance_type, given.role or "unknown", given.partitions or ())
+        group = Group(given.name, given.instance_type, given.role or "unknown", given.partitions or ())
+        before = memory.groups.get(given.name)
+        if before is not None and before.instance_type == given.instance_type:
+            group = replace(group, ultraserver_type=before.ultraserver_type)
+            if silent:
+                group = replace(group, role=before.role, partitions=before.partitions)
+        plain[given.name] = group
     if sources.config is None:
         plain.update(memory.groups)
     for identity in identities.values():
         if identity.group and identity.group not in plain:
             plain[identity.group] = Group(identity.group, identity.instance_type)
     parameters = sources.provisioning
-    known = any(group.role != "unknown" for group in plain.values()) or bool(sources.api_groups)
+    known = known or any(group.role != "unknown" for group in plain.values())
     result: dict[str, Group] = {}
     ultraservers = _ultraserver_types(identities, sources)
     for name, group in plain.items():
@@ -203,7 +233,7 @@ def _groups(sources: Sources, memory: Memory, identities: Mapping[str, Identity]
             partitions=partitions,
             ultraserver_type=ultraservers.get(name) or group.ultraserver_type,
         )
-    return result, known or bool(parameters and (parameters.controller_group or parameters.login_group))
+    return result, known
 
 
 def _role(name: str, group: Group, api: ApiGroup, parameters: ProvisioningParameters | None, worker: bool) -> Role:
