@@ -170,7 +170,7 @@ def record(machine: Machine, **changes: Any) -> Record:
         answers,
         {},
     )
-    return replace(made, **changes)
+    return made._replace(**changes)
 
 
 def unlabelled(simulated: SimulatedCluster) -> SimulatedCluster:
