@@ -58,6 +58,7 @@ def test_a_user_whom_the_machine_refuses_gets_a_sentence(open_to_all: Path, comm
     etc.chmod(0o700)
     closed = open_to_all / "root"
     closed.mkdir(mode=0o700)
+    (open_to_all / "var").mkdir(mode=0o700)
     source = Path(__file__).parents[2] / "topology_plugin"
     shutil.copytree(source, open_to_all / "code/topology_plugin", ignore=shutil.ignore_patterns("__pycache__"))
     try:
@@ -87,6 +88,8 @@ def test_a_user_whom_the_machine_refuses_gets_a_sentence(open_to_all: Path, comm
     assert done.stdout or "hyperpod-topology: " in done.stderr
     if command == ["hold"]:
         assert "pass.lock cannot be opened: Permission denied (run it as root)" in done.stderr
+    if command == ["history"]:
+        assert "no generation is kept yet" not in done.stdout and "(run it as root)" in done.stderr
     if command == ["doctor"]:  # what only root may do is no fault of the cluster
         bad = {line.split()[1] for line in done.stdout.splitlines() if line.startswith("bad")}
         assert bad.isdisjoint({"registry-writable", "way-back", "rehearsal"})

@@ -310,6 +310,12 @@ AROUND = {
         "bad",
         "nested too deeply",
     ),
+    "state-nested-too-deeply": (
+        lambda s: [path.write_text("[" * 100_000) for path in s.room.directory.rglob("state.json")],
+        "last-pass",
+        "warn",
+        "no pass has ended here yet",
+    ),
     "broken-parameters": (
         lambda s: s.wiring.places.provisioning_parameters.write_text('{"a": 1,, }'),
         "provisioning-parameters",

@@ -9,6 +9,7 @@ import pytest
 
 from tests.app.stage import Stage
 from topology_plugin.app import ownership
+from topology_plugin.app.observe_state import facts_in_force
 from topology_plugin.app.reconcile import Wish
 from topology_plugin.app.rollback import Rollback
 from topology_plugin.core.decision import Memory
@@ -77,6 +78,16 @@ def test_a_kubernetes_cluster_is_refused_whatever_is_remembered(tmp_path: Path) 
 def test_a_pass_reads_from_slurm_conf_whether_a_tree_may_be_left_aside(tmp_path: Path, head: str) -> None:
     stage = Stage(tmp_path, SMALL, head=head)
     assert stage.wiring.reconciler().run(Wish()).state.topo_optional == bool(head)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "{", "[]", '{"ip-10-1-1-1": 3}'])
+def test_facts_of_a_generation_that_cannot_be_read_are_none(tmp_path: Path, text: str) -> None:
+    stage = Stage(tmp_path, SMALL)
+    state = stage.wiring.reconciler().run(Wish()).state
+    assert facts_in_force(stage.wiring, state)
+    for path in tmp_path.rglob("facts.json"):
+        path.write_text(text)
+    assert facts_in_force(stage.wiring, state) == {}
 
 
 def test_a_hold_says_since_when_and_by_what_and_how_it_ends(tmp_path: Path) -> None:

@@ -210,7 +210,7 @@ def refuses(fd, operation):
 plain = Door.wiring
 def wiring(door):
     made = plain(door)
-    lock = ClusterLock(made.shared_directory, made.state_dir / "pass.lock", SystemMounts(), refuses)
+    lock = ClusterLock(made.shared_directory, made.places.state_dir / "pass.lock", SystemMounts(), refuses)
     return replace(made, given_lock=lock, given_host=Named())
 
 class Injected(Door):

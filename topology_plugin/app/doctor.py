@@ -235,7 +235,7 @@ def _written(wiring: Wiring) -> State | None:
 
     found = []
     for path in state_files(wiring):
-        with contextlib.suppress(OSError, ValueError, InputError):
+        with contextlib.suppress(OSError, ValueError, RecursionError, InputError):
             found.append(State.from_json(json.loads(path.read_bytes())))
     return max(found, key=lambda state: state.counters.passes, default=None)
 
@@ -273,11 +273,11 @@ def _way_back(wiring: Wiring) -> dict[str, Any]:
     from topology_plugin.adapters.generations import Generations
 
     directory = wiring.places.state_dir
-    if directory.is_dir() and not os.access(directory, os.R_OK | os.W_OK | os.X_OK):
-        return {"state_dir_error": "no permission"}
-    if directory.exists() and not directory.is_dir():
-        return {"state_dir_error": "it is no directory"}
     try:
+        if directory.is_dir() and not os.access(directory, os.R_OK | os.W_OK | os.X_OK):
+            return {"state_dir_error": "no permission"}
+        if directory.exists() and not directory.is_dir():
+            return {"state_dir_error": "it is no directory"}
         current = Generations(RealFiles(), None, directory, cluster_arn=wiring.cluster_arn()).current()
     except (OSError, InputError) as error:
         return {"state_dir_error": str(error)}

@@ -105,7 +105,7 @@ def facts_in_force(wiring: Wiring, state: State) -> dict[str, Fact]:
         try:
             facts = json.loads((base / "generations" / str(state.generation) / "facts.json").read_bytes())
             return {str(n): Fact(f.get("instance_id"), f.get("source")) for n, f in facts.items()}
-        except (OSError, ValueError, AttributeError):
+        except (OSError, ValueError, RecursionError, AttributeError):
             continue
     return {}
 

@@ -7,6 +7,7 @@ import click
 from topology_plugin.cli.endings import EXIT_PENDING
 from topology_plugin.cli.main import Door
 from topology_plugin.cli.terminal import put, put_json, say
+from topology_plugin.core.issues import InputError
 
 
 @click.command()
@@ -25,6 +26,8 @@ def history(door: Door, form: str) -> None:
 
     doors = door.wiring().doors()
     found = list(entries(doors.generations.all(), doors.generations.current()))
+    if doors.generations.issues and not found:
+        raise InputError(doors.generations.issues)  # none that can be read is not none
     for issue in doors.generations.issues:
         say(str(issue))
     if form == "json":
