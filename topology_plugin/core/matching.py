@@ -131,7 +131,7 @@ def _with_last_zones(identities: dict[str, Identity], memory: Memory) -> dict[st
         return identities
     return {
         name: identity if identity.zone or identity.instance_id not in zones
-        else replace(identity, zone=zones[identity.instance_id])
+        else identity._replace(zone=zones[identity.instance_id])
         for name, identity in identities.items()
     }  # fmt: skip
 
