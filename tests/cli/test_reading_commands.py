@@ -218,6 +218,11 @@ def test_no_color_is_respected() -> None:
     assert "\x1b[" not in on_a_terminal("show", "--from", str(CAPTURED), TERM="dumb")
 
 
+def test_colours_come_from_the_one_place_that_heeds_no_color() -> None:
+    commands = (Path(__file__).parents[2] / "topology_plugin" / "cli").glob("*.py")
+    assert [path.name for path in commands if "secho(" in path.read_text() or "click.style(" in path.read_text()] == []
+
+
 def test_a_page_is_not_poured_into_a_terminal() -> None:
     text = on_a_terminal("show", "--from", str(CAPTURED), "-o", "html")
     assert "write it to a file" in text and "<!doctype" not in text

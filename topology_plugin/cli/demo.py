@@ -80,10 +80,16 @@ def _progress(done: int, total: int) -> None:
         click.echo(end, nl=False, err=True)
 
 
+def _title(words: str) -> None:
+    from topology_plugin.views.text import line
+
+    put([line(), line((words, "title"))])
+
+
 def _tell(step: Step) -> None:
     from topology_plugin.views.words import brief
 
-    click.secho(f"\n{step.title}", bold=True)
+    _title(step.title)
     click.echo(f"  {step.sentence}")
     if step.registered:
         hooks = "1 hook" if step.registered == 1 else f"{step.registered} hooks"
@@ -102,7 +108,7 @@ def _show(stage: Demo) -> None:
     from topology_plugin.views.scene import arrange
     from topology_plugin.views.text import tree
 
-    click.secho("\nWhat is in force now (hyperpod-topology show)", bold=True)
+    _title("What is in force now (hyperpod-topology show)")
     flags = {
         "slurm_conf": str(stage.room.conf),
         "registry": str(stage.room.registry),
@@ -118,7 +124,7 @@ def _show(stage: Demo) -> None:
 
 
 def _tell_jobs(stories: list[JobStory]) -> None:
-    click.secho("\nThe same jobs, each in the idle cluster", bold=True)
+    _title("The same jobs, each in the idle cluster")
     rows = [("job", "with topology", "flat"), *((s.title, _placed(s.ours), _placed(s.flat)) for s in stories)]
     first, second = (max(len(row[column]) for row in rows) for column in (0, 1))
     for job, ours, flat in rows:
