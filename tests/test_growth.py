@@ -5,22 +5,25 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tracemalloc
+from collections import Counter
 from pathlib import Path
 
-import pytest
-
 from benchmarks import bench
-from benchmarks.large_cluster import large_cluster, record_of, write_records
-from tests.app.stage import Stage, unlabelled
+from benchmarks.large_cluster import PER_LEAF, large_cluster, record_of, write_records
+from benchmarks.storm import bounds, storm
 from topology_plugin.adapters.clock import SystemClock
 from topology_plugin.adapters.files import RealFiles
 from topology_plugin.adapters.registry import RegistryDirectory
-from topology_plugin.core import records, resource_config, topology_yaml
+from topology_plugin.core import resource_config, slurm_conf
 from topology_plugin.core.decision import Memory
 from topology_plugin.core.matching import ApiAnswers, SlurmNode, Sources, take_stock
+from topology_plugin.core.settings import Settings
+from topology_plugin.core.stock import stock
 from topology_plugin.jobs.simulated_cluster import CLUSTER_ARN
 
 SMALL, LARGE = 256, 1024
+BYTES_A_NODE = 2500  # 2,000 as measured
 
 
 def calls(nodes: int) -> int:
@@ -76,6 +79,56 @@ def test_one_record_replaced_is_one_record_read(tmp_path: Path) -> None:
     assert read == [changed.file_name]
 
 
+def test_a_record_costs_four_calls_of_the_system_and_neighbours_share_what_they_say(tmp_path: Path) -> None:
+    simulated = large_cluster(SMALL)
+    write_records(tmp_path, simulated)
+    registry = RegistryDirectory(tmp_path, RealFiles(), SystemClock())
+    used: Counter[str] = Counter()
+
+    def counted(frame: object, event: str, argument: object) -> None:
+        if event == "c_call" and getattr(argument, "__module__", "") == "posix":
+            used[argument.__name__] += 1  # type: ignore[attr-defined]
+
+    sys.setprofile(counted)
+    try:
+        reading = registry.read_all(CLUSTER_ARN)
+    finally:
+        sys.setprofile(None)
+    some = len(simulated.nodes)
+    assert {name: count for name, count in used.items() if count >= some // 2} == {
+        "open": some + 1,
+        "fstat": some + 1,
+        "read": some,
+        "close": some + 1,
+    }
+    leaves = -(-SMALL // PER_LEAF)
+    assert len({id(record.answers) for record in reading.records.values() if record.position}) == leaves
+
+
+def test_what_a_pass_keeps_of_a_node_is_two_kilobytes(tmp_path: Path) -> None:
+    """Records, resource_config, slurm.conf and the inventory that is made of them, all of them at once."""
+
+    def kept(nodes: int) -> int:
+        simulated = large_cluster(nodes)
+        write_records(tmp_path / str(nodes), simulated)
+        registry = RegistryDirectory(tmp_path / str(nodes), RealFiles(), SystemClock())
+        document = json.dumps(simulated.resource_config())
+        text = "\n".join([*simulated.node_lines(), *simulated.partition_lines(), ""])
+        tracemalloc.start()
+        try:
+            reading = registry.read_all(CLUSTER_ARN)
+            config = resource_config.parse(document)
+            conf = slurm_conf.parse("/slurm.conf", {"/slurm.conf": text}.get)
+            made = stock(conf, [], Sources(config, reading.records), Memory())
+            assert len(made[0].nodes) > nodes
+            return tracemalloc.get_traced_memory()[0]
+        finally:
+            tracemalloc.stop()
+
+    few, many = SMALL // 2, 2 * SMALL
+    assert (kept(many) - kept(few)) / (many - few) < BYTES_A_NODE
+
+
 def test_groups_do_not_multiply_with_nodes() -> None:
     """Many instance groups: each node is looked at once, not once for each group."""
 
@@ -110,31 +163,8 @@ def test_groups_do_not_multiply_with_nodes() -> None:
     assert looked(64) / looked(16) < 4.6
 
 
-@pytest.mark.parametrize("nodes", [2048])
-def test_a_boot_storm_takes_few_reconfigures_and_the_last_node_is_placed_in_time(tmp_path: Path, nodes: int) -> None:
+def test_a_boot_storm_takes_few_reconfigures_and_the_last_node_is_placed_in_time(tmp_path: Path) -> None:
     """All register within 10 minutes in no order; the clock is simulated."""
-    simulated = large_cluster(nodes)
-    stage = Stage(tmp_path, unlabelled(simulated))
-    arrivals = list(simulated.members("worker-a"))
-    directory = stage.room.registry / "nodes"
-    directory.mkdir(parents=True)
-    start, done = stage.clock.time, 0
-
-    def arrive(now: float) -> None:
-        nonlocal done
-        due = min(nodes, int((now - start) / 600 * nodes))
-        for machine in arrivals[done:due]:
-            record = record_of(machine)
-            (directory / record.file_name).write_bytes(records.dump(record))
-        done = due
-
-    stage.go(600, arrive)
-    settings = stage.wiring.settings
-    stage.go(settings.settle_seconds + settings.min_reconfigure_interval + 2 * settings.poll_seconds)
-    assert done == nodes
-    last = arrivals[-1]
-    found = topology_yaml.parse(stage.yaml.read_text()).topology("tree")
-    assert found is not None
-    leaf = next(s for s in found.body.switches if last.name in s.nodes)  # type: ignore[union-attr]
-    assert not leaf.name.startswith("unplaced")
-    assert stage.ctld.reconfigures <= 6
+    found, bound = storm(tmp_path, 2048), bounds(Settings())
+    assert 1 <= found.reconfigures <= bound.reconfigures == 6
+    assert 0 < found.placed <= bound.placed == 140
