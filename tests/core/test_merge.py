@@ -368,6 +368,18 @@ def test_an_unreadable_resource_config_keeps_every_last_known_position() -> None
     assert blind.configuration == before.configuration
 
 
+def test_the_record_of_a_replaced_instance_does_not_come_back_when_resource_config_cannot_be_read() -> None:
+    old = next(m for m in SIMPLE.machines if m.label)
+    assert old.label is not None
+    left = records.Record(CLUSTER_ARN, old.instance_id, None, old.address, old.agent_address, old.group, old.instance_type, None, None, {"resource-config": old.label}, {})  # fmt: skip
+    now = SIMPLE.with_changed(
+        old.name, instance_id="i-0fffffffffffffff1", label=Position((*old.label.path[:-1], "nn-la9"))
+    )
+    before = decide(now, records={old.instance_id: left})
+    blind = decide(now, config=None, records={old.instance_id: left}, memory=before.memory)
+    assert blind.configuration == before.configuration and leaf_of(blind, old.name) == "nn-la9"
+
+
 def test_labels_that_vanish_keep_the_positions_of_the_same_instances() -> None:
     before = decide(SIMPLE)
     after = decide(unlabelled(SIMPLE, {m.name for m in SIMPLE.machines}), memory=before.memory)

@@ -26,7 +26,8 @@ STATE_FILE = "state.json"
 @dataclass(frozen=True)
 class Seen:
     """A State, where it comes from (a sentence), whether it is of this moment, what went wrong on the way to it, node
-    states if the same source told them, and the Slurm that was asked, if any: it need not tell its nodes twice."""
+    states if the same source told them, and the Slurm that was asked, if any: it need not tell its nodes twice.
+    `files`: what a pass would do to files that say something else than slurmctld runs, although that is desired."""
 
     state: State
     origin: str
@@ -34,6 +35,7 @@ class Seen:
     warnings: tuple[str, ...] = ()
     live: Live | None = None
     slurm: Slurm | None = None
+    files: tuple[str, ...] = ()
 
 
 def see(wiring: Wiring, given: str | None = None) -> Seen:
@@ -46,8 +48,7 @@ def see(wiring: Wiring, given: str | None = None) -> Seen:
     tried: list[Issue] = []
     if is_controller(wiring):
         try:
-            state, slurm = _pass_in_memory(wiring)
-            return Seen(state, "a pass in memory just now", True, slurm=slurm)
+            return _pass_in_memory(wiring)
         except InputError as error:
             tried.extend(error.issues)
     for path in state_files(wiring):
@@ -69,15 +70,17 @@ def see(wiring: Wiring, given: str | None = None) -> Seen:
 
 def observe(wiring: Wiring) -> State:
     """A pass in memory: what is in force, what is desired and why. Writes nothing. Raises InputError."""
-    return _pass_in_memory(wiring)[0]
+    return _pass_in_memory(wiring).state
 
 
-def _pass_in_memory(wiring: Wiring) -> tuple[State, Slurm]:
+def _pass_in_memory(wiring: Wiring) -> Seen:
     from topology_plugin.app.reconcile import Wish
 
     reconciler = wiring.reconciler()
-    state = reconciler.think(Wish(dry_run=True, ask=False)).state
-    return state, reconciler.doors.slurm
+    thought = reconciler.think(Wish(dry_run=True, ask=False))
+    settled = thought.state.in_force == thought.state.desired
+    files = tuple(str(step) for step in thought.plan.file_steps) if settled else ()
+    return Seen(thought.state, "a pass in memory just now", True, slurm=reconciler.doors.slurm, files=files)
 
 
 def is_controller(wiring: Wiring) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 
 from topology_plugin.app.observe_state import facts_in_force, load_live, see
@@ -41,6 +43,9 @@ def diff(door: Door, form: str, given: str | None) -> int:
         say("squeue gives no answer, so jobs that are concerned cannot be listed")
     facts = {} if given is not None else facts_in_force(wiring, seen.state)
     found = compare(seen.state, live.jobs if live else (), facts)
+    if seen.files:
+        stale = "the files on disk do not say what slurmctld runs and is desired"
+        found = replace(found, other=(*found.other, f"{stale}; a pass mends them: {', '.join(seen.files)}"))
     if form == "json":
         put_json(document(found, seen.state))
     else:

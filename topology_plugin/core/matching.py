@@ -63,15 +63,18 @@ class Sources:
 
 
 def identify(nodes: Sequence[SlurmNode], sources: Sources, memory: Memory) -> tuple[dict[str, Identity], list[Issue]]:
-    """node → the instance behind it now: by the controller's resource_config; else the only record with its address;
-    else, where one of these two could not be read, as last known."""
+    """node → the instance behind it now: by the controller's resource_config, as last known where that cannot be read
+    (a record may be of whom it replaced); else the only record with its address; else, where records cannot be read
+    either, as last known."""
     issues: list[Issue] = []
     index = _Index.of_config(sources.config)
     listed = {instance.instance_id for _, instance in sources.config.instances()} if sources.config else set()
     recorded = _Index.of_records(r for r in (sources.records or {}).values() if r.instance_id not in listed)
-    blind = sources.config is None or sources.records is None
     found: dict[str, Identity] = {}
     for node in nodes:
+        if sources.config is None and node.name in memory.identities:
+            found[node.name] = memory.identities[node.name]
+            continue
         place, candidates = "resource_config", index.behind(node)
         if not candidates:
             place, candidates = "registry", recorded.behind(node)
@@ -81,7 +84,7 @@ def identify(nodes: Sequence[SlurmNode], sources: Sources, memory: Memory) -> tu
         if candidates:
             ids = ", ".join(sorted(c.instance_id for c in candidates))
             issues.append(Issue(f"{place}: {node.name}", f"several instances have its address: {ids}"))
-        if blind and node.name in memory.identities:
+        if sources.records is None and node.name in memory.identities:
             found[node.name] = memory.identities[node.name]
         else:
             issues.append(Issue(node.name, "no instance is known behind this node: it is unplaced"))
