@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import TypeAlias
 
 from topology_plugin.core.topology import Blocks, Flat, Topology, Tree
@@ -97,16 +97,16 @@ def _refused_by_tree(tree: Tree, nodes: frozenset[str]) -> Ranges:
     switches = {switch.name: switch for switch in tree.switches}
     largest = 0
     for root in tree.roots():
-        reached, pending = {root.name}, [root]
-        found: set[str] = set()
+        reached = {root.name: root}
+        pending = [root]
         while pending:
-            switch = pending.pop()
-            found.update(switch.nodes)
             # Each switch once: a loop, with which Slurm does not start, must not be walked for ever.
-            below = [child for child in switch.children if child in switches and child not in reached]
+            children = pending.pop().children
+            below = {child: switches[child] for child in children if child in switches and child not in reached}
             reached.update(below)
-            pending.extend(switches[child] for child in below)
-        largest = max(largest, len(found & nodes))
+            pending.extend(below.values())
+        found = nodes.intersection(chain.from_iterable(switch.nodes for switch in reached.values()))
+        largest = max(largest, len(found))
     if not largest:
         return ()  # no switch reaches any of them: Slurm then chooses as if flat
     return _joined([(largest + 1, len(nodes))])

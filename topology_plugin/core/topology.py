@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Literal, TypeAlias
 
 Kind: TypeAlias = Literal["tree", "block", "flat"]
 KINDS: tuple[Kind, ...] = ("tree", "block", "flat")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Switch:
     """A leaf switch has `nodes`, any other has `children` (names of switches); never both."""
 
@@ -26,15 +27,14 @@ class Tree:
     switches: tuple[Switch, ...]
 
     def nodes(self) -> Iterator[str]:
-        for switch in self.switches:
-            yield from switch.nodes
+        return chain.from_iterable(switch.nodes for switch in self.switches)
 
     def roots(self) -> tuple[Switch, ...]:
         below = {child for switch in self.switches for child in switch.children}
         return tuple(switch for switch in self.switches if switch.name not in below)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Block:
     name: str
     nodes: tuple[str, ...] = ()
@@ -48,8 +48,7 @@ class Blocks:
     blocks: tuple[Block, ...]
 
     def nodes(self) -> Iterator[str]:
-        for block in self.blocks:
-            yield from block.nodes
+        return chain.from_iterable(block.nodes for block in self.blocks)
 
 
 @dataclass(frozen=True)
