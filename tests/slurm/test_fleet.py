@@ -1,7 +1,7 @@
 """24 machines, each a directory with a bare Python, get the built bundle by the real entry script; one real slurmctld.
 
 systemd does not run for a directory: where it would act, the command lines of the installed units are run (and the
-entry scripts' systemctl and mount are stand-ins that record the calls).
+entry scripts' systemctl and mount are stand-ins that record the calls). test_systemd.py has one machine with a systemd.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def fleet(tmp_path: Path, bundle: Path, slurm_bin: Path) -> Iterator[NewFleet]: 
 
 
 @pytest.mark.slow
-def test_24_machines_from_first_boot_to_uninstall(fleet: NewFleet, tmp_path: Path, bundle: Path) -> None:  # noqa: F811
+def test_br_31_24_machines_from_first_boot_to_uninstall(fleet: NewFleet, tmp_path: Path, bundle: Path) -> None:  # noqa: F811
     assert bare_python_has_nothing()
     whole = mixed(9, (5, 4), 4)
     assert len(whole.machines) == 24
@@ -208,10 +208,10 @@ def test_late_labels_reach_the_topology_by_the_units_that_watch_for_them(fleet: 
         one.wait_for_facts()
 
 
-def test_br_19_a_configless_cluster_whose_slurm_does_not_send_topology_yaml_is_refused(
+def test_br_19_br_31_what_the_installed_slurm_cannot_do_is_refused_or_said(
     fleet: NewFleet, tmp_path: Path
 ) -> None:
-    """Through the installed bundle, with Slurm's commands wrapped so that they tell another version."""
+    """A configless cluster, with Slurm's commands wrapped so that they tell another version."""
     small = mixed(4, (2,), 1)
     one = fleet(small)
     one.become(small)
@@ -235,6 +235,9 @@ def test_br_19_a_configless_cluster_whose_slurm_does_not_send_topology_yaml_is_r
     assert "Slurm 25.05.2 works, with known faults" in ended.stdout
     assert yaml.is_file()  # beside slurm.conf, under its plain name: what configless nodes are sent
     one.wait_for_facts(0)  # loaded by the running slurmctld, not only written
+
+    one.controller.environment["HYPERPOD_TOPOLOGY_SLURM_BIN"] = str(telling("25.11.1", one.slurm_bin, tmp_path))
+    assert "Slurm 25.11.1 drops powered-down CLOUD nodes from blocks" in one.command("merge").stdout
 
 
 def telling(version_text: str, slurm_bin: Path, directory: Path) -> Path:
