@@ -208,9 +208,7 @@ def test_late_labels_reach_the_topology_by_the_units_that_watch_for_them(fleet: 
         one.wait_for_facts()
 
 
-def test_br_19_br_31_what_the_installed_slurm_cannot_do_is_refused_or_said(
-    fleet: NewFleet, tmp_path: Path
-) -> None:
+def test_br_19_br_31_what_the_installed_slurm_cannot_do_is_refused_or_said(fleet: NewFleet, tmp_path: Path) -> None:
     """A configless cluster, with Slurm's commands wrapped so that they tell another version."""
     small = mixed(4, (2,), 1)
     one = fleet(small)
