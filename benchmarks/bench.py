@@ -196,8 +196,8 @@ def processes(directory: Path, room: MachineRoom, simulated: SimulatedCluster, r
     few = large_cluster(16)
     hooks = MachineRoom(directory / "hook", None)
     node = hooks.prepare(few.members("worker-a")[0], few)
-    hook = [sys.executable, "-m", "topology_plugin", "--root", str(node), "register"]
-    at_boot = compiled(hooks.environment(), directory)
+    hook = [sys.executable, "-m", "topology_plugin", "register"]
+    at_boot = {**compiled(hooks.environment(), directory), "HYPERPOD_TOPOLOGY_ROOT": str(node)}
     process(hook, at_boot)
     register = min(process(hook, at_boot)[0] for _ in range(max(runs, 5)))
     return [
