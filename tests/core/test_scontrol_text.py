@@ -87,14 +87,18 @@ def test_what_people_wrote_beside_a_node_is_not_taken_for_its_facts() -> None:
 
 
 def test_an_instance_id_in_a_reason_alone_is_none() -> None:
-    assert scontrol_text.nodes(f"{N2}{DRAINED}\n", hardware=False) == [
+    assert scontrol_text.nodes(f"{N2}{DRAINED}\n", whole=False) == [
         {
             "name": "n2",
-            "address": "10.1.1.1",
-            "hostname": "h1",
             "state": ["IDLE", "CLOUD", "DRAIN", "POWERED_DOWN"],
-            "features": [],
             "reason": 'bad disk "x" State=DOWN InstanceId=i-0bad y',
             "instance_id": "",
         }
     ]
+
+
+def test_of_a_dynamic_node_a_pass_is_told_what_no_file_says() -> None:
+    told = scontrol_text.nodes(f"{N1}\n{N1.replace('CLOUD', 'DYNAMIC_NORM').replace('n1', 'n3')}\n", whole=False)
+    assert told is not None
+    assert "address" not in told[0]
+    assert (told[1]["address"], told[1]["hostname"], told[1]["features"]) == ("10.1.1.1", "h1", ["a", "b"])

@@ -32,7 +32,7 @@ class OneLook:
             # Its code tells of the last fault only; a slurmctld that does not answer leaves sections empty.
             self._sections = scontrol_text.sections(answer.out, COMMANDS) or []
             if self._sections:
-                self._nodes = scontrol_text.nodes(self._sections[1], hardware=False)
+                self._nodes = scontrol_text.nodes(self._sections[1], whole=False)
                 self._words = scontrol_text.words(self._sections[2])
                 self._sections[1:3] = ["", ""]
         return self._sections or None

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 PROMPT = "scontrol: "
+DYNAMIC = "DYNAMIC_NORM"  # a node that registered itself, or that `scontrol create` made
 # What follows a text that an administrator typed: `[root@2025-11-30T08:12:00]`.
 _SIGNED = re.compile(r"(.*?) \[[^\[\]\s@]*@[^\[\]\s]*\](?: |$)")
 _TOPOLOGY = re.compile(r" Topology=(\S+)")
@@ -55,13 +56,14 @@ def _behind_prompts(text: str) -> list[int]:
     return starts
 
 
-def nodes(text: str, hardware: bool = True) -> list[dict[str, Any]] | None:
+def nodes(text: str, whole: bool = True) -> list[dict[str, Any]] | None:
     """The nodes in the output of `show nodes`; None: it holds none, and does not say that there are none.
 
     As `scontrol show nodes --json` has them, but only name, address, hostname, state, features, reason, instance_id,
-    topology (only those that were given one) and, with `hardware`, gres, cpus, real_memory and the like.
+    topology (only those that were given one), gres, cpus, real_memory and the like. `whole` False: no hardware, and
+    address, hostname and features only of dynamic nodes (of the others slurm.conf says them).
     """
-    found = [_node(line, hardware) for line in _lines(text) if line.startswith("NodeName=")]
+    found = [_node(line, whole) for line in _lines(text) if line.startswith("NodeName=")]
     return found if found or "No nodes in the system" in text else None
 
 
@@ -85,25 +87,25 @@ def _lines(text: str) -> Iterator[str]:
         start = end + 1
 
 
-def _node(line: str, hardware: bool) -> dict[str, Any]:
+def _node(line: str, whole: bool) -> dict[str, Any]:
     written, reason = 0, ""
     if " Reason=" in line and (signed := _SIGNED.match(line, line.index(" Reason=") + len(" Reason="))):
         written, reason = signed.end(1), signed[1]
-    features = _field(line, " AvailableFeatures=")
     node: dict[str, Any] = {
         "name": line[9 : line.find(" ")],
-        "address": _field(line, " NodeAddr="),
-        "hostname": _field(line, " NodeHostName="),
         "state": _field(line, " State=").split("+"),
-        "features": features.split(",") if features else [],
         "reason": reason,
         "instance_id": "",
     }
+    if whole or DYNAMIC in node["state"]:
+        features = _field(line, " AvailableFeatures=")
+        node["address"], node["hostname"] = _field(line, " NodeAddr="), _field(line, " NodeHostName=")
+        node["features"] = features.split(",") if features else []
     # These stand behind all that administrators may write (Reason, Comment, Extra): the last one is Slurm's own.
     for key, name in (("instance_id", " InstanceId="), ("topology", " Topology=")):
         if (own := line.rfind(name, written)) >= 0:
             node[key] = _field(line, name, own)
-    if hardware:
+    if whole:
         node["gres"] = _field(line, " Gres=")
         for key, name in _NUMBERS.items():
             value = _field(line, name)

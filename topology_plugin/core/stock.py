@@ -8,6 +8,7 @@ from typing import Any
 from topology_plugin.core.decision import Memory
 from topology_plugin.core.inventory import Inventory, Partition
 from topology_plugin.core.matching import SlurmNode, Sources, take_stock
+from topology_plugin.core.scontrol_text import DYNAMIC
 from topology_plugin.core.slurm_conf import SlurmConf
 
 
@@ -41,9 +42,7 @@ def dynamic_nodes(conf: SlurmConf, loaded: Iterable[Mapping[str, Any]]) -> list[
     What slurm.conf dropped and slurmctld has not yet noticed is no dynamic node: only the state DYNAMIC_NORM says so.
     """
     found = [
-        node
-        for node in loaded
-        if "DYNAMIC_NORM" in (node.get("state") or ()) and str(node.get("name")) not in conf.nodes
+        node for node in loaded if DYNAMIC in (node.get("state") or ()) and str(node.get("name")) not in conf.nodes
     ]
     return sorted(found, key=lambda node: str(node.get("name")))
 
