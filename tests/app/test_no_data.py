@@ -12,11 +12,11 @@ from topology_plugin.app import ownership
 from topology_plugin.app.observe_state import facts_in_force
 from topology_plugin.app.reconcile import Wish
 from topology_plugin.app.rollback import Rollback
+from topology_plugin.core import state_json
 from topology_plugin.core.decision import Memory
 from topology_plugin.core.issues import InputError
 from topology_plugin.core.matching import ApiGroup
 from topology_plugin.core.resource_config import WrongOrchestrator
-from topology_plugin.core.state import State
 from topology_plugin.jobs.simulated_cluster import SimulatedGroup, cluster, in_tree
 
 P5 = SimulatedGroup("worker-p5", "ml.p5.48xlarge", ("train",))
@@ -100,7 +100,7 @@ def test_a_hold_says_since_when_and_by_what_and_how_it_ends(tmp_path: Path) -> N
     assert outcome.state.hold_note == "since 2026-11-30 11:42:16 UTC by `hold` (a training run ends first)"
     [told] = [note for note in outcome.notes if note.startswith("on hold since")]
     assert "by `hold`" in told and told.endswith("until `hyperpod-topology resume`")
-    assert outcome.state == State.from_json(outcome.state.to_json())
+    assert outcome.state == state_json.load(state_json.dump(outcome.state))
     ownership.hold(reconciler.doors, "to generation 1", by="rollback")
     assert "by `rollback` (to generation 1)" in reconciler.run(Wish()).state.hold_note
     (stage.wiring.places.state_dir / "hold.json").write_text('{"time": "yesterday"}')

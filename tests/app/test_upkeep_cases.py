@@ -19,8 +19,8 @@ from topology_plugin.app import ownership
 from topology_plugin.app.observation import Api
 from topology_plugin.app.reconcile import Reconciler
 from topology_plugin.app.watch import DRIFT_SECONDS
+from topology_plugin.core import state_json
 from topology_plugin.core.position import Position
-from topology_plugin.core.state import State
 from topology_plugin.jobs.simulated_cluster import SimulatedCluster, cluster, in_tree, in_ultraservers
 
 QUIET = 2 * DRIFT_SECONDS
@@ -72,7 +72,7 @@ def test_br_06_what_a_throttled_ec2_did_not_answer_is_pending_and_completed_with
 
     service = asks(stage, ec2)
     stage.go(130)
-    silent = [node.silent.get("ec2", "") for node in State.from_json(stage.state()).inventory.nodes.values()]
+    silent = [node.silent.get("ec2", "") for node in state_json.load(stage.state()).inventory.nodes.values()]
     assert any("RequestLimitExceeded" in why for why in silent), "the pass tells what is owed"
     assert any("the next pass goes on" in said for said in stage.said)
     assert service.asked
@@ -289,7 +289,7 @@ def test_br_27_a_replacement_on_another_leaf_costs_one_reconfigure_and_on_the_sa
     stage.go(300)
     assert stage.ctld.reconfigures - before == 1
     assert stage.leaf_of(victim.name) == "nn-la1"
-    nodes = State.from_json(stage.state()).inventory.nodes
+    nodes = state_json.load(stage.state()).inventory.nodes
     assert nodes[victim.name].instance_id == "i-0fff0000000000002"
     assert victim.instance_id not in json.dumps(stage.state()), "the old id is forgotten"
     settled(stage)

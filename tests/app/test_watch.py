@@ -16,7 +16,7 @@ import pytest
 from tests.app.stage import P5, Stage, labelled, small, unlabelled
 from topology_plugin.adapters.slurm import Answer
 from topology_plugin.app.watch import DRIFT_SECONDS, Ground, Passes
-from topology_plugin.core.state import State
+from topology_plugin.core import state_json
 from topology_plugin.jobs.simulated_cluster import SimulatedGroup, cluster, in_tree, without_network_data
 
 REFUSED = Answer(1, "", "slurm_reconfigure error: Unspecified error")
@@ -218,7 +218,7 @@ def test_what_needs_no_reconfigure_does_not_wait_for_the_distance(tmp_path: Path
     same = small().with_changed(labelled(small())[0].name, instance_id="i-0fff0000000000001")
     stage.lists(same)
     assert stage.go(30) == ["unchanged"]
-    nodes = State.from_json(stage.state()).inventory.nodes
+    nodes = state_json.load(stage.state()).inventory.nodes
     assert nodes[labelled(small())[0].name].instance_id == "i-0fff0000000000001"
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests import states
+from topology_plugin.core import state_json
 from topology_plugin.core.hostlists import fold
 from topology_plugin.jobs import distance
 
@@ -19,7 +20,7 @@ TRAIN = distance.of_state(STATE, "train")
 
 @pytest.fixture
 def here(tmp_path: Path) -> Path:
-    (tmp_path / "state.json").write_text(json.dumps(STATE.to_json()))
+    (tmp_path / "state.json").write_text(json.dumps(state_json.dump(STATE)))
     (tmp_path / "root").mkdir()
     return tmp_path
 

@@ -14,6 +14,7 @@ import pytest
 
 from tests.states import inventory, state, without
 from topology_plugin.cli.main import main
+from topology_plugin.core import state_json
 
 CAPTURED = Path(__file__).parents[1] / "captured" / "cluster-108-state.json"
 GOLDEN = Path(__file__).parents[1] / "views" / "golden"
@@ -41,7 +42,7 @@ def pending(tmp_path: Path) -> Path:
     then = state(inventory(0, 54, 0)).desired
     now = state(without(inventory(0, 54, 0), "ip-10-9-0-3", "ip-10-9-1-3"), in_force=then)
     path = tmp_path / "pending.json"
-    path.write_text(json.dumps(now.to_json()))
+    path.write_text(json.dumps(state_json.dump(now)))
     return path
 
 
@@ -206,7 +207,7 @@ def on_a_terminal(*arguments: str, width: int = 60, **more: str) -> str:
 def test_a_terminal_gets_colours_and_node_names_are_not_wrapped_there(tmp_path: Path) -> None:
     odd = state(inventory(120, 0, 0, per_leaf=120, unlabelled=tuple(range(0, 120, 2))))
     path = tmp_path / "odd.json"
-    path.write_text(json.dumps(odd.to_json()))
+    path.write_text(json.dumps(state_json.dump(odd)))
     text = on_a_terminal("show", "--from", str(path), width=40)
     assert "\x1b[" in text
     rows = [row for row in text.splitlines() if "ip-10-1-0-[2,4,6" in row]
@@ -242,7 +243,7 @@ def test_the_shell_is_offered_partitions_and_nodes_of_the_last_pass(tmp_path: Pa
     root = tmp_path / "root"
     (root / "var/lib/hyperpod-topology").mkdir(parents=True)
     made = replace(state(), cluster_arn=None)
-    (root / "var/lib/hyperpod-topology/state.json").write_text(json.dumps(made.to_json()))
+    (root / "var/lib/hyperpod-topology/state.json").write_text(json.dumps(state_json.dump(made)))
 
     def offered(*words: str) -> set[str]:
         typed = ["hyperpod-topology", *words]

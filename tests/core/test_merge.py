@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from tests import cases
 from tests.clusters import conf_text, decide, inventory_of, names, words
-from topology_plugin.core import records, state_json, topology_yaml
+from topology_plugin.core import decision_json, records, topology_yaml
 from topology_plugin.core.decision import Decision, Memory
+from topology_plugin.core.inventory_json import Positions
 from topology_plugin.core.matching import ApiAnswers, ApiGroup
 from topology_plugin.core.merge import merge
 from topology_plugin.core.position import Position
@@ -474,9 +475,9 @@ def test_with_several_sizes_the_order_is_a_fact_new_blocks_append_and_padding_fi
 
 def test_state_survives_its_own_json() -> None:
     decision = decide(mixed(), {"block_sizes": [18, 36]})
-    positions = state_json.Positions()
-    written = json.loads(json.dumps(state_json.dump_decision(decision, positions, {})))
-    assert state_json.load_decision(written, state_json.Positions(positions.rows()), {}) == decision
+    positions = Positions()
+    written = json.loads(json.dumps(decision_json.dump_decision(decision, positions, {})))
+    assert decision_json.load_decision(written, Positions(positions.rows()), {}) == decision
 
 
 types_of = st.sampled_from(

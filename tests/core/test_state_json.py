@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.clusters import decide, inventory_of
+from topology_plugin.core import state_json
 from topology_plugin.core.decision import Identity, Memory, Placement
 from topology_plugin.core.issues import InputError
 from topology_plugin.core.position import Position
@@ -45,7 +46,7 @@ def state_of(simulated: Any = None, **changes: Any) -> State:
 
 
 def again(state: State) -> State:
-    return State.from_json(json.loads(json.dumps(state.to_json())))
+    return state_json.load(json.loads(json.dumps(state_json.dump(state))))
 
 
 def test_a_state_is_the_same_after_its_own_json() -> None:
@@ -99,7 +100,7 @@ def test_equal_positions_are_one_object_when_read() -> None:
 def test_a_node_more_costs_a_few_hundred_bytes() -> None:
     def size(nodes: int) -> int:
         simulated = cluster(P5).with_machines(in_tree("worker-p5", "ml.p5.48xlarge", nodes, per_leaf=16))
-        return len(json.dumps(state_of(simulated).to_json()))
+        return len(json.dumps(state_json.dump(state_of(simulated))))
 
     assert (size(256) - size(128)) / 128 < 250
 
@@ -111,39 +112,19 @@ def test_a_node_more_costs_a_few_hundred_bytes() -> None:
 )
 def test_what_is_no_state_is_said_so(data: Any) -> None:
     with pytest.raises(InputError):
-        State.from_json(data)
+        state_json.load(data)
 
 
 def test_a_position_that_is_not_in_the_list_is_damage() -> None:
-    data = json.loads(json.dumps(state_of().to_json()))
+    data = json.loads(json.dumps(state_json.dump(state_of())))
     del data["positions"][1:]
     with pytest.raises(InputError, match="damaged"):
-        State.from_json(data)
-
-
-def in_the_former_form(state: State) -> dict[str, Any]:
-    """As it was written while everything stood with each node, and with each configuration."""
-    data = state.to_json()
-    common = data["inventory"].pop("common")
-    data["inventory"]["nodes"] = {
-        name: {**common[place], "instance_id": instance_id, "instance_name": instance_name, "addresses": addresses}
-        for name, (place, instance_id, instance_name, *addresses) in data["inventory"]["nodes"].items()
-    }
-    remembered = data["decision"]["memory"]["positions"]
-    data["decision"]["memory"]["positions"] = {i: spaces for spaces, ids in remembered for i in ids}
-    data["in_force"] = data["decision"]["configuration"]
-    loaded: dict[str, Any] = json.loads(json.dumps(data))
-    return loaded
-
-
-def test_a_state_in_the_former_form_is_read() -> None:
-    state = state_of()
-    assert State.from_json(in_the_former_form(state)) == state
+        state_json.load(data)
 
 
 def test_what_the_nodes_of_a_leaf_have_in_common_stands_once_and_is_one_object_when_read() -> None:
     state = state_of(cluster(P5).with_machines(in_tree("worker-p5", "ml.p5.48xlarge", 64, per_leaf=16)))
-    data = state.to_json()
+    data = state_json.dump(state)
     assert len([common for common in data["inventory"]["common"] if common["answers"]]) == 4
     assert len(data["decision"]["memory"]["positions"]) == 4
     read = again(again(state))
@@ -153,6 +134,6 @@ def test_what_the_nodes_of_a_leaf_have_in_common_stands_once_and_is_one_object_w
 
 def test_what_is_in_force_as_desired_stands_once() -> None:
     state = state_of()
-    assert set(state.to_json()["in_force"]) == {"words"}
+    assert set(state_json.dump(state)["in_force"]) == {"words"}
     other = replace(state, in_force=Configuration(state.desired.topologies[:1], state.desired.words))
     assert again(other) == other

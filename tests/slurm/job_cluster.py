@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tests.slurm.cluster import Cluster
 from tests.slurm.conftest import NewCluster
+from topology_plugin.core import state_json
 from topology_plugin.core.state import State
 from topology_plugin.core.topology_yaml import render
 
@@ -73,6 +74,6 @@ def job_cluster(slurmctld: NewCluster, tmp_path: Path, state: State, extra: str 
         start=start,
     )
     state_file = tmp_path / "state.json"
-    state_file.write_text(json.dumps(state.to_json()))
+    state_file.write_text(json.dumps(state_json.dump(state)))
     (tmp_path / "root").mkdir()
     return JobCluster(slurm, state, state_file)

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.states import without
+from topology_plugin.core import state_json
 from topology_plugin.core.decision import Memory
 from topology_plugin.core.diff import compare
 from topology_plugin.core.live import Live
@@ -33,7 +34,7 @@ def captured() -> tuple[State, Live]:
     read = {
         name: json.loads((CAPTURED / f"cluster-108-{name}.json").read_text()) for name in ("state", "nodes", "squeue")
     }
-    return State.from_json(read["state"]), Live.parse(read["nodes"]["nodes"], read["squeue"]["jobs"])
+    return state_json.load(read["state"]), Live.parse(read["nodes"]["nodes"], read["squeue"]["jobs"])
 
 
 def scene(**more: str) -> Scene:

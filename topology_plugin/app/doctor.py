@@ -16,7 +16,7 @@ from topology_plugin.adapters.registry import NODES, Unavailable
 from topology_plugin.app.observe_state import is_controller, observe, state_files
 from topology_plugin.app.unpublished import unpublished
 from topology_plugin.app.wiring import Wiring
-from topology_plugin.core import checks_inputs, checks_slurm, checks_topology
+from topology_plugin.core import checks_inputs, checks_slurm, checks_topology, state_json
 from topology_plugin.core.checkup import (
     Check,
     Document,
@@ -236,7 +236,7 @@ def _written(wiring: Wiring) -> State | None:
     found = []
     for path in state_files(wiring):
         with contextlib.suppress(OSError, ValueError, RecursionError, InputError):
-            found.append(State.from_json(json.loads(path.read_bytes())))
+            found.append(state_json.load(json.loads(path.read_bytes())))
     return max(found, key=lambda state: state.counters.passes, default=None)
 
 

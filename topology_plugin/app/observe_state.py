@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from topology_plugin.adapters.root import exists, is_file
 from topology_plugin.app.wiring import Wiring
+from topology_plugin.core import state_json
 from topology_plugin.core.diff import Diff, Fact, places
 from topology_plugin.core.generation import Generation
 from topology_plugin.core.issues import InputError, Issue
@@ -53,7 +54,7 @@ def see(wiring: Wiring, given: str | None = None) -> Seen:
             tried.extend(error.issues)
     for path in state_files(wiring):
         try:
-            state = State.from_json(json.loads(path.read_bytes()))
+            state = state_json.load(json.loads(path.read_bytes()))
         except FileNotFoundError:
             tried.append(Issue(str(path), "is not there"))
         except (OSError, ValueError, RecursionError) as error:
@@ -178,7 +179,7 @@ def _from_file(given: str) -> Seen:
         state, live = cluster(data)
         return Seen(state, f"{where} (Kubernetes nodes)", True, live=live)
     try:
-        return Seen(State.from_json(data), where, False)
+        return Seen(state_json.load(data), where, False)
     except InputError as error:
         remedy = "give a state.json, or the output of `kubectl get nodes -o json`"
         raise InputError(Issue(where, f"{issue.what}", remedy) for issue in error.issues) from None

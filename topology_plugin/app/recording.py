@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from topology_plugin.adapters.clock import Clock
 from topology_plugin.adapters.files import FileError
 from topology_plugin.adapters.generations import Generations
+from topology_plugin.core import state_json
 from topology_plugin.core.issues import PassError
 from topology_plugin.core.state import PassResult, State
 
@@ -61,7 +62,7 @@ class Recorder:
         notes = []
         if self.shared:
             try:
-                self.generations.save_state(state.to_json())
+                self.generations.save_state(state_json.dump(state))
             except FileError as error:
                 notes.append(f"state.json could not be written: {error}")
         try:

@@ -12,7 +12,7 @@ from topology_plugin.app.apply import Doors
 from topology_plugin.app.loaded import Loaded, differences
 from topology_plugin.app.observation import Observation, Observer, must_be_complete, must_list_something
 from topology_plugin.app.writer import Writer
-from topology_plugin.core import holding, job_sizes, target, topology_conf, topology_yaml
+from topology_plugin.core import holding, job_sizes, state_json, target, topology_conf, topology_yaml
 from topology_plugin.core import plan as planning
 from topology_plugin.core.decision import Decision, Memory
 from topology_plugin.core.diff import Diff, compare
@@ -127,7 +127,7 @@ class Thinker:
         if data is None:
             return None
         with contextlib.suppress(InputError):
-            return State.from_json(data)
+            return state_json.load(data)
         return None
 
     def _remembered(self, current: Generation | None) -> Memory:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from topology_plugin.core.decision import Decision, Memory, PartitionDecision, Placement
 from topology_plugin.core.inventory import Group, Inventory, Node, Partition
@@ -93,19 +92,6 @@ class State:
     def drift(self) -> bool:
         """In force differs from what the last pass wanted."""
         return self.in_force is not None and self.in_force != self.desired
-
-    def to_json(self) -> dict[str, Any]:
-        """The documented form of state.json (docs/formats.md). Stable keys; readable across one schema version."""
-        from topology_plugin.core.state_json import dump
-
-        return dump(self)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> State:
-        """Raises InputError for what is not a state."""
-        from topology_plugin.core.state_json import load
-
-        return load(data)
 
 
 __all__ = [
