@@ -34,10 +34,10 @@ from topology_plugin.app.machine_room import MachineRoom
 from topology_plugin.core import hostlists, provisioning, resource_config, slurm_conf, topology_yaml, validation
 from topology_plugin.core.decision import Memory
 from topology_plugin.core.inventory import Inventory
-from topology_plugin.core.matching import Sources
 from topology_plugin.core.merge import merge
 from topology_plugin.core.settings import Settings
 from topology_plugin.core.slurm_conf import SlurmConf
+from topology_plugin.core.sources import Sources
 from topology_plugin.core.stock import stock
 from topology_plugin.jobs.simulated_cluster import CLUSTER_ARN, SimulatedCluster
 

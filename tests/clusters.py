@@ -9,9 +9,9 @@ from typing import Any
 from topology_plugin.core import provisioning, resource_config, slurm_conf
 from topology_plugin.core.decision import Decision, Memory
 from topology_plugin.core.inventory import Inventory
-from topology_plugin.core.matching import ApiAnswers, ApiGroup, Sources
 from topology_plugin.core.merge import merge
 from topology_plugin.core.settings import Settings, layered
+from topology_plugin.core.sources import ApiAnswers, ApiGroup, Sources
 from topology_plugin.core.stock import stock
 from topology_plugin.jobs.simulated_cluster import SimulatedCluster
 

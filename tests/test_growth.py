@@ -17,8 +17,9 @@ from topology_plugin.adapters.files import RealFiles
 from topology_plugin.adapters.registry import RegistryDirectory
 from topology_plugin.core import resource_config, slurm_conf
 from topology_plugin.core.decision import Memory
-from topology_plugin.core.matching import ApiAnswers, SlurmNode, Sources, take_stock
+from topology_plugin.core.matching import take_stock
 from topology_plugin.core.settings import Settings
+from topology_plugin.core.sources import ApiAnswers, SlurmNode, Sources
 from topology_plugin.core.stock import stock
 from topology_plugin.jobs.simulated_cluster import CLUSTER_ARN
 

@@ -11,8 +11,8 @@ from tests.fake_aws import Failure, Service
 from tests.fakes import FakeClock
 from topology_plugin.adapters.aws import Calls, boto3_client
 from topology_plugin.adapters.sagemaker import SageMakerCluster
-from topology_plugin.core.matching import ApiGroup
 from topology_plugin.core.position import Position
+from topology_plugin.core.sources import ApiGroup
 
 
 def summary(number: int, server: Any = ...) -> dict[str, Any]:

@@ -15,8 +15,8 @@ from topology_plugin.app.rollback import Rollback
 from topology_plugin.core import state_json
 from topology_plugin.core.decision import Memory
 from topology_plugin.core.issues import InputError
-from topology_plugin.core.matching import ApiGroup
 from topology_plugin.core.resource_config import WrongOrchestrator
+from topology_plugin.core.sources import ApiGroup
 from topology_plugin.jobs.simulated_cluster import SimulatedGroup, cluster, in_tree
 
 P5 = SimulatedGroup("worker-p5", "ml.p5.48xlarge", ("train",))

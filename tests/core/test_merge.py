@@ -17,10 +17,10 @@ from tests.clusters import conf_text, decide, inventory_of, names, words
 from topology_plugin.core import decision_json, records, topology_yaml
 from topology_plugin.core.decision import Decision, Memory
 from topology_plugin.core.inventory_json import Positions
-from topology_plugin.core.matching import ApiAnswers, ApiGroup
 from topology_plugin.core.merge import merge
 from topology_plugin.core.position import Position
 from topology_plugin.core.settings import Settings, layered
+from topology_plugin.core.sources import ApiAnswers, ApiGroup
 from topology_plugin.core.topology import Blocks, Tree
 from topology_plugin.jobs.simulated_cluster import (
     CLUSTER_ARN,

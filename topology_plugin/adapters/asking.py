@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from topology_plugin.adapters.clock import Clock
-from topology_plugin.core.matching import ApiAnswers
 from topology_plugin.core.position import Position
+from topology_plugin.core.sources import ApiAnswers
 
 SOON, LATE = 30.0, 600.0  # seconds: a machine just launched is known soon; a service that refuses will still refuse
 

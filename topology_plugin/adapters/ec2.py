@@ -15,8 +15,8 @@ from topology_plugin.adapters.clock import Clock
 from topology_plugin.core.instance_types import capability
 from topology_plugin.core.json_document import printable
 from topology_plugin.core.labels import is_id
-from topology_plugin.core.matching import ApiAnswers
 from topology_plugin.core.position import Position
+from topology_plugin.core.sources import ApiAnswers
 
 BATCH = 100  # "instance-ids cannot contain over 100 values" (field)
 UNKNOWN = frozenset({"InvalidInstanceID.NotFound", "InvalidInstanceID.Malformed", "InvalidInstanceId"})

@@ -10,9 +10,9 @@ from topology_plugin.adapters.aws import Calls, OutOfTime, Refused
 from topology_plugin.adapters.clock import Clock
 from topology_plugin.core.json_document import printable
 from topology_plugin.core.labels import is_id
-from topology_plugin.core.matching import ApiAnswers, ApiGroup
 from topology_plugin.core.position import Position
 from topology_plugin.core.resource_config import ROLES
+from topology_plugin.core.sources import ApiAnswers, ApiGroup
 
 PAGE = 100
 MAX_PAGES = 1000  # a service that pages for ever is stopped long after the largest cluster

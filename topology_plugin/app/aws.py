@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from topology_plugin.adapters.ec2 import Ec2Topology
     from topology_plugin.adapters.sagemaker import SageMakerCluster
     from topology_plugin.app.observation import Api
-    from topology_plugin.core.matching import ApiGroup
+    from topology_plugin.core.sources import ApiGroup
 
 
 @dataclass(frozen=True)

@@ -15,15 +15,16 @@ from topology_plugin.adapters.signs import Sign, file_sign
 from topology_plugin.app.places import Places
 from topology_plugin.core.cluster_agent import ClusterAgent
 from topology_plugin.core.decision import Memory
+from topology_plugin.core.groups import roles_told
 from topology_plugin.core.instance_types import capability
 from topology_plugin.core.inventory import Inventory
 from topology_plugin.core.issues import InputError, Issue
-from topology_plugin.core.matching import ApiAnswers, ApiGroup, Sources, roles_told
 from topology_plugin.core.provisioning import ProvisioningParameters, unknown_groups
 from topology_plugin.core.records import Record
 from topology_plugin.core.resource_config import ResourceConfig, WrongOrchestrator
 from topology_plugin.core.settings import Settings
 from topology_plugin.core.slurm_conf import SlurmConf
+from topology_plugin.core.sources import ApiAnswers, ApiGroup, Sources
 from topology_plugin.core.stock import stock
 
 T = TypeVar("T")

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from topology_plugin.core.decision import Memory, Placement
 from topology_plugin.core.inventory import Inventory, Node
-from topology_plugin.core.matching import UNREAD
 from topology_plugin.core.position import LAST_KNOWN, SPACES, Position, space_of
 from topology_plugin.core.settings import Settings
+from topology_plugin.core.sources import UNREAD
 from topology_plugin.core.topology import Kind
 
 _NOBODY = Node("")  # behind a name that the inventory lacks

@@ -4,62 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
-from typing import NamedTuple
 
 from topology_plugin.core.decision import Identity, Memory
+from topology_plugin.core.groups import groups_of
 from topology_plugin.core.instances import IPV4
-from topology_plugin.core.inventory import Group, Inventory, Node, Partition, Role
+from topology_plugin.core.inventory import Group, Inventory, Node, Partition
 from topology_plugin.core.issues import Issue
 from topology_plugin.core.position import Position
-from topology_plugin.core.provisioning import ProvisioningParameters
 from topology_plugin.core.records import Record
 from topology_plugin.core.resource_config import ResourceConfig
-
-UNREAD = "could not be read"  # why resource_config says nothing of any instance
-
-
-class SlurmNode(NamedTuple):
-    """A node as slurm.conf or slurmctld names it. `instance_id`: as slurmd was told (`--instance-id`), if at all."""
-
-    name: str
-    addr: str = ""
-    hostname: str = ""
-    dynamic: bool = False
-    instance_id: str | None = None
-
-
-@dataclass(frozen=True)
-class ApiAnswers:
-    """What one API said of instances: id → position, zone id, UltraServer type; `silent`: id → why it said nothing;
-    `pending`: ids to ask for again (throttled, or too young to be known); `problem`: why it told nothing at all."""
-
-    positions: Mapping[str, Position] = field(default_factory=dict)
-    zones: Mapping[str, str] = field(default_factory=dict)
-    ultraserver_types: Mapping[str, str] = field(default_factory=dict)
-    silent: Mapping[str, str] = field(default_factory=dict)
-    problem: str | None = None
-    pending: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True)
-class ApiGroup:
-    """What DescribeCluster says of an instance group's place in Slurm."""
-
-    role: Role | None = None
-    partitions: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Sources:
-    """Everything that was read. None: could not be read or is empty, which is no data and not "no nodes"."""
-
-    config: ResourceConfig | None
-    records: Mapping[str, Record] | None
-    provisioning: ProvisioningParameters | None = None
-    api_groups: Mapping[str, ApiGroup] = field(default_factory=dict)
-    answers: Mapping[str, ApiAnswers] = field(default_factory=dict)
+from topology_plugin.core.sources import UNREAD, SlurmNode, Sources
 
 
 def identify(nodes: Sequence[SlurmNode], sources: Sources, memory: Memory) -> tuple[dict[str, Identity], list[Issue]]:
@@ -112,7 +68,7 @@ def take_stock(
     """The inventory, and a memory that knows the identities and groups of this pass."""
     identities, issues = identify(nodes, sources, memory)
     identities = _with_last_zones(identities, memory)
-    groups, known = _groups(sources, memory, identities)
+    groups, known = groups_of(sources, memory, identities)
     told = _Told(sources)
     found: dict[str, Node] = {}
     for node in nodes:
@@ -192,75 +148,6 @@ class _Told:
 def _described(node: SlurmNode, identity: Identity, told: _Told) -> Node:
     instance_id, name, group, instance_type, _ = identity
     return Node(node.name, instance_id, name, group, instance_type, *told.of(identity), _addresses(node), node.dynamic)
-
-
-def roles_told(sources: Sources) -> bool:
-    """Whether anybody says now which groups are the controller and the login nodes."""
-    listed = sources.config is not None and any(group.role for group in sources.config.groups)
-    parameters = sources.provisioning
-    named = parameters is not None and (parameters.controller_group or parameters.login_group)
-    return bool(listed or sources.api_groups or named)
-
-
-def _groups(sources: Sources, memory: Memory, identities: Mapping[str, Identity]) -> tuple[dict[str, Group], bool]:
-    """Groups of the resource_config (else as last known), with their role and partitions from whoever says so (else as
-    last known, as is the type of their UltraServers); and whether it is known who is the controller and who is not."""
-    plain: dict[str, Group] = {}
-    known = roles_told(sources)
-    silent = not known and sources.provisioning is None
-    for given in sources.config.groups if sources.config else ():
-        group = Group(given.name, given.instance_type, given.role or "unknown", given.partitions or ())
-        before = memory.groups.get(given.name)
-        if before is not None and before.instance_type == given.instance_type:
-            group = replace(group, ultraserver_type=before.ultraserver_type)
-            if silent:
-                group = replace(group, role=before.role, partitions=before.partitions)
-        plain[given.name] = group
-    if sources.config is None:
-        plain.update(memory.groups)
-    for identity in identities.values():
-        if identity.group and identity.group not in plain:
-            plain[identity.group] = Group(identity.group, identity.instance_type)
-    parameters = sources.provisioning
-    known = known or any(group.role != "unknown" for group in plain.values())
-    result: dict[str, Group] = {}
-    ultraservers = _ultraserver_types(identities, sources)
-    for name, group in plain.items():
-        api = sources.api_groups.get(name, ApiGroup())
-        named = (parameters.partitions(name) if parameters else None) or ()
-        partitions = tuple(dict.fromkeys((*group.partitions, *api.partitions, *named)))
-        role = _role(name, group, api, parameters, bool(named))
-        result[name] = replace(
-            group,
-            role=role,
-            partitions=partitions,
-            ultraserver_type=ultraservers.get(name) or group.ultraserver_type,
-        )
-    return result, known
-
-
-def _role(name: str, group: Group, api: ApiGroup, parameters: ProvisioningParameters | None, worker: bool) -> Role:
-    if api.role:
-        return api.role
-    if group.role != "unknown":
-        return group.role
-    if worker:
-        return "compute"
-    if parameters and name == parameters.controller_group:
-        return "controller"
-    if parameters and name == parameters.login_group:
-        return "login"
-    return "unknown"
-
-
-def _ultraserver_types(identities: Mapping[str, Identity], sources: Sources) -> dict[str, str]:
-    """Group → the type of its UltraServers, where they are of one."""
-    types: dict[str, set[str]] = defaultdict(set)
-    for told in (api.ultraserver_types for api in sources.answers.values() if api.ultraserver_types):
-        for identity in identities.values():
-            if identity.group and identity.instance_id in told:
-                types[identity.group].add(told[identity.instance_id])
-    return {group: seen.pop() for group, seen in types.items() if len(seen) == 1}
 
 
 def _behind_no_node(config: ResourceConfig, behind: set[str], groups: Mapping[str, Group]) -> Iterable[Issue]:

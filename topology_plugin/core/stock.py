@@ -7,9 +7,10 @@ from typing import Any
 
 from topology_plugin.core.decision import Memory
 from topology_plugin.core.inventory import Inventory, Partition
-from topology_plugin.core.matching import SlurmNode, Sources, take_stock
+from topology_plugin.core.matching import take_stock
 from topology_plugin.core.scontrol_text import DYNAMIC
 from topology_plugin.core.slurm_conf import SlurmConf
+from topology_plugin.core.sources import SlurmNode, Sources
 
 
 def stock(
