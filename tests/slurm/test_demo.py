@@ -42,6 +42,11 @@ def test_a_small_cluster_lives_through_every_step(slurm_bin: Path, tmp_path: Pat
     assert list(tmp_path.iterdir()) == [], "cleaned up"
 
 
+def as_at_a_terminal() -> None:
+    """Whoever runs the tests in the background may have Ctrl-C ignored, which children inherit."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
 @pytest.mark.parametrize("keep", [(), ("--keep",)], ids=["cleaned up", "kept"])
 def test_interrupted_it_stops_slurmctld_and_cleans_up(
@@ -55,6 +60,7 @@ def test_interrupted_it_stops_slurmctld_and_cleans_up(
         text=True,
         env={**os.environ, "TMPDIR": str(tmp_path)},
         start_new_session=True,
+        preexec_fn=as_at_a_terminal,
     ) as process:
         assert process.stdout is not None
         directory = Path(process.stdout.readline().split(" below ")[1].strip())

@@ -37,7 +37,7 @@ from topology_plugin.jobs.simulated_cluster import (
 )
 
 WORKERS = 4  # so that test workers can share the sequences
-SEQUENCES = int(os.environ.get("SOAK_SEQUENCES", "40"))
+SEQUENCES = int(os.environ.get("SOAK_SEQUENCES", "24"))
 EVENTS = int(os.environ.get("SOAK_EVENTS", "6"))
 SEED = int(os.environ.get("SOAK_SEED", "1"))
 P5 = SimulatedGroup("worker-p5", "ml.p5.48xlarge", ("train",))

@@ -166,10 +166,11 @@ def leftovers(place: Path) -> list[str]:
     for process in Path("/proc").glob("[0-9]*"):
         try:
             text = (process / "environ").read_bytes() + (process / "cmdline").read_bytes()
-        except OSError:
+            name = (process / "comm").read_text()
+        except OSError:  # it ended meanwhile
             continue
         if str(place).encode() + b"/" in text and process.name != str(os.getpid()):
-            found.append((process / "comm").read_text())
+            found.append(name)
     return found + [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(place) in line]
 
 
