@@ -131,7 +131,7 @@ def test_job_sizes_that_a_change_takes_away_are_listed_before_and_while_it_happe
     assert "one root joins" in merge(tmp_path).stderr
     for arguments in (("--dry-run",), ()):
         done = merge(tmp_path, "--separate-fabrics", "true", *arguments)
-        assert "partition train: job sizes that become impossible: 3–4" in done.stderr
+        assert "partition train: job sizes that become impossible: 3-4" in done.stderr
         assert "a job cannot span" in done.stderr
     assert "switch: root\n" not in (conf.parent / "topology.yaml").read_text()
 

@@ -167,7 +167,7 @@ def two_roots(of: State) -> Configuration:
     [
         pytest.param("as desired", ["job sizes   none is refused"], id="same"),
         pytest.param(
-            "two roots", ["job sizes   in force: refused: 9–16", "            desired: none is refused"], id="differ"
+            "two roots", ["job sizes   in force: refused: 9-16", "            desired: none is refused"], id="differ"
         ),
         pytest.param(
             "unknown", ["job sizes   in force: not known", "            desired: none is refused"], id="not-known"

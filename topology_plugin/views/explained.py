@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+from topology_plugin.core import job_sizes
 from topology_plugin.core.diff import Way
 from topology_plugin.core.explanation import NodeWhy, PartitionWhy, Seat
 from topology_plugin.core.hostlists import fold
@@ -13,7 +14,6 @@ from topology_plugin.core.job_explanation import JobWhy
 from topology_plugin.core.job_sizes import Ranges
 from topology_plugin.core.live import Live
 from topology_plugin.core.position import Position
-from topology_plugin.views.scene import ranges
 from topology_plugin.views.text import Line, Style, counted, line
 
 
@@ -174,7 +174,7 @@ def _sizes(why: PartitionWhy) -> Iterator[Line]:
 
 
 def _refused(found: Ranges, which: str = "") -> tuple[str, Style]:
-    return (f"{which}refused: {ranges(found)}", "bad") if found else (f"{which}none is refused", "ok")
+    return (f"{which}refused: {job_sizes.told(found)}", "bad") if found else (f"{which}none is refused", "ok")
 
 
 def _job(why: JobWhy) -> Iterator[Line]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, TypeVar
 
+from topology_plugin.core import holding
 from topology_plugin.core.hostlists import node_order
 from topology_plugin.core.live import STATES, Job
 from topology_plugin.core.position import Position
@@ -122,7 +123,7 @@ class _Content:
             "shown": self.scene.which,
             "known": state.in_force is not None,
             "drift": state.drift,
-            "hold": state.hold,
+            "hold": holding.told(state.hold_note) if state.hold else "",
             "failed": state.last.error if state.last.result == "failed" else "",
             "kubernetes": owner.owner == "nobody" and state.slurm_version is None and not state.version,
             "owner": None if owner.writes else [f"owner: {owner.owner}", owner.reason],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -193,8 +193,3 @@ def _cut(unit: Unit, members: set[str]) -> Unit | None:
     if not nodes and not children and unit.role != "pad":
         return None
     return Unit(unit.name, unit.role, nodes, children, unit.unplaced, len(nodes) + sum(c.size for c in children))
-
-
-def ranges(pairs: Iterable[tuple[int, int]]) -> str:
-    """`31–36, 40` for inclusive ranges of sizes."""
-    return ", ".join(str(low) if low == high else f"{low}–{high}" for low, high in pairs)

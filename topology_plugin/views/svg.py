@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-from topology_plugin.views.scene import Scene, Unit, View, ranges
+from topology_plugin.core import job_sizes
+from topology_plugin.views.scene import Scene, Unit, View
 
 WIDTH = 1200
 _CELL, _GAP, _PAD, _HEAD = 12, 3, 8, 18
@@ -41,7 +42,7 @@ def picture(scene: Scene) -> str:
         parts.append(_text(14, y + 14, words, 14, "650"))
         y += 24
         if view.refused:
-            sizes = "; ".join(f"{name} cannot run {ranges(pairs)}" for name, pairs in view.refused.items())
+            sizes = "; ".join(f"{name} cannot run {job_sizes.told(pairs)}" for name, pairs in view.refused.items())
             parts.append(_text(14, y + 10, sizes, 11, fill="#b3261e"))
             y += 18
         for drawn in _body(scene, view):

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from topology_plugin.core import holding
+from topology_plugin.core import holding, job_sizes
 from topology_plugin.core.hostlists import fold, node_order
-from topology_plugin.views.scene import Scene, Unit, View, ranges
+from topology_plugin.views.scene import Scene, Unit, View
 
 Style = Literal["", "title", "name", "dim", "ok", "warn", "bad"]
 
@@ -76,7 +76,7 @@ def _view(scene: Scene, view: View) -> Iterator[Line]:
         if scene.partition in (None, partition):
             yield line("  partition ", (partition, "name"), *_rule(scene, partition))
             if partition in view.refused:
-                yield line("    ", (f"refused job sizes: {ranges(view.refused[partition])}", "warn"))
+                yield line("    ", (f"refused job sizes: {job_sizes.told(view.refused[partition])}", "warn"))
     if view.uncovered:
         yield line("  ", (f"{len(view.uncovered)} in no switch or block: {fold(view.uncovered)}", "bad"))
     rows = list(_rows(view.units))

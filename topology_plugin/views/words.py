@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from topology_plugin.core import job_sizes
 from topology_plugin.core.diff import Change, Diff
 from topology_plugin.core.hostlists import fold
 from topology_plugin.core.state import State
-from topology_plugin.views.scene import ranges
 from topology_plugin.views.text import Line, Style, line
 
 _STYLES: dict[str, Style] = {"moves": "name", "joins": "ok", "leaves": "warn"}
@@ -79,7 +79,7 @@ def document(diff: Diff, state: State) -> dict[str, Any]:
 def losses(diff: Diff) -> tuple[str, ...]:
     """What a change takes away, a sentence each: job sizes, and pending jobs that Slurm would then hold for good."""
     sizes = (
-        f"partition {size.partition}: job sizes that become impossible: {ranges(size.impossible)}"
+        f"partition {size.partition}: job sizes that become impossible: {job_sizes.told(size.impossible)}"
         for size in diff.sizes
         if size.impossible
     )
@@ -162,10 +162,10 @@ def _rest(diff: Diff) -> Iterator[Line]:
         yield line(sentence)
     for size in diff.sizes:
         if size.impossible:
-            words = f"job sizes that become impossible: {ranges(size.impossible)}"
+            words = f"job sizes that become impossible: {job_sizes.told(size.impossible)}"
             yield line("partition ", (size.partition, "name"), "  ", (words, "bad"))
         if size.possible:
-            words = f"job sizes that become possible: {ranges(size.possible)}"
+            words = f"job sizes that become possible: {job_sizes.told(size.possible)}"
             yield line("partition ", (size.partition, "name"), "  ", (words, "ok"))
     for concern in diff.jobs:
         job = concern.job

@@ -9,7 +9,7 @@ function chips() {
   else if (!m.known) chip("in force: not known", "warn", "slurmctld could not be asked and nothing was ever applied");
   else chip(m.drift ? "change pending" : "no change pending", m.drift ? "warn" : "ok");
   if (m.failed) chip("last pass failed", "bad", m.failed);
-  if (m.hold) chip("on hold", "warn", "passes only add joiners as unplaced until `resume`");
+  if (m.hold) chip("on hold", "warn", m.hold);
   if (m.owner) chip(m.owner[0], "warn", m.owner[1]);
 }
 
