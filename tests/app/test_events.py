@@ -130,7 +130,7 @@ class World:
 
     def registry_unreadable(self, pick: int) -> None:
         nodes = self.stage.room.registry / "nodes"
-        if nodes.is_dir():
+        if nodes.is_dir() and not nodes.with_name("elsewhere").exists():
             nodes.rename(nodes.with_name("elsewhere"))
 
     def registry_back(self, pick: int) -> None:
