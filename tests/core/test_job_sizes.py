@@ -13,8 +13,8 @@ from topology_plugin.core.job_sizes import Ranges, accepts, lost, next_accepted,
 from topology_plugin.core.topology import Block, Blocks, Flat, Switch, Topology, Tree
 
 
-def blocks(counts: list[int], sizes: list[int]) -> Topology:
-    names = iter(f"n{number}" for number in range(1, sum(counts) + 1))
+def blocks(counts: list[int], sizes: list[int], named: list[str] | None = None) -> Topology:
+    names = iter(named or nodes(sum(counts)))
     made = tuple(Block(f"b{i}x", tuple(next(names) for _ in range(count))) for i, count in enumerate(counts))
     return Topology("b", Blocks(tuple(sizes), made), True)
 
@@ -47,7 +47,20 @@ SEEN: list[tuple[list[int], list[int], str]] = [
     ([4, 4, 3, 4, 4, 2, 4, 0], [4, 8, 16], "16"),
     ([4, 1, 1, 1, 1], [4], "6-8"),
     ([18, 18, 18, 0, 18, 0], [10, 20], "61-72"),
+    # tried again without n9, then also without n10, until another pair is the fullest
+    ([2, 2, 2, 2, 0, 4], [2, 4], ""),
+    ([2, 2, 2, 2, 0, 5], [2, 4], "13"),
+    ([1, 1, 1, 1, 0, 5], [1, 2], "7-9"),
+    ([3, 1, 2, 2, 0, 4, 1, 1], [2, 4], "12"),
+    ([3, 0, 4, 0, 2, 1, 1, 1], [2, 4], "6-12"),
+    # an odd number of blocks: the last one is not counted, but taken
+    ([1, 0, 1, 3, 1, 2, 1, 0, 1], [1, 2], "10"),
+    ([0, 0, 3, 3, 2, 3, 3, 0, 6, 4, 6], [3, 6, 12], "15-30"),
 ]
+
+
+# What is refused depends on the order of the nodes' names.
+STALLS_BY_ORDER = ([3, 2, 1, 0, 0, 4, 1, 2], [2, 4])
 
 
 @pytest.mark.parametrize(("counts", "sizes", "seen"), SEEN, ids=[f"{c}-{s}" for c, s, _ in SEEN])
@@ -88,13 +101,25 @@ def test_only_the_partitions_nodes_count() -> None:
     assert told(refused(blocks([4, 4], [4]), ["n1", "n2", "n3", "n5", "n6", "n7"])) == "4"
 
 
-def test_sixteen_thousand_nodes_take_no_time() -> None:
-    counts = [18] * 910 + [4]
-    topology = blocks(counts, [18, 36, 72, 144])
+@pytest.mark.parametrize(
+    ("counts", "sizes"),
+    [
+        pytest.param([18] * 910 + [4], [18, 36, 72, 144], id="as it should be"),
+        pytest.param([9, 0, 20, 18, 0, 20] * 200, [9, 18, 288], id="every choice stalls"),
+    ],
+)
+def test_sixteen_thousand_nodes_take_no_time(counts: list[int], sizes: list[int]) -> None:
+    topology = blocks(counts, sizes)
     everyone = nodes(sum(counts))
     begun = time.process_time()
     refused(topology, everyone)
-    assert time.process_time() - begun < 0.5  # 0.02 s alone
+    assert time.process_time() - begun < 0.5  # 0.02 s and 0.1 s alone
+
+
+def test_which_node_is_left_out_first_goes_by_the_names() -> None:
+    counts, sizes = STALLS_BY_ORDER
+    assert told(refused(blocks(counts, sizes), nodes(13))) == "10-12"
+    assert told(refused(blocks(counts, sizes, nodes(13)[::-1]), nodes(13))) == "11-12"
 
 
 def expanded(ranges: Ranges) -> set[int]:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.core.test_job_sizes import SEEN, blocks, nodes
+from tests.core.test_job_sizes import SEEN, STALLS_BY_ORDER, blocks, nodes
 from tests.slurm.cluster import Cluster
 from tests.slurm.conftest import NewCluster
 from topology_plugin.core import topology_conf, topology_yaml
@@ -58,6 +58,18 @@ def test_block_sizes_of_shapes_from_practice(
     topology = blocks(counts, sizes)
     cluster = start(slurmctld, slurm_bin, topology, sum(counts))
     assert refused_by_slurm(cluster, slurm_bin, sum(counts)) == computed(topology, sum(counts))
+
+
+@pytest.mark.parametrize("in_blocks", [1, -1], ids=["named as the blocks", "named the other way round"])
+@pytest.mark.parametrize("in_conf", [1, -1], ids=["listed by name", "listed the other way round"])
+def test_block_sizes_by_the_order_of_names(
+    slurmctld: NewCluster, slurm_bin: Path, in_blocks: int, in_conf: int
+) -> None:
+    topology = blocks(*STALLS_BY_ORDER, nodes(13)[::in_blocks])
+    lines = "\n".join(f"NodeName={name} State=CLOUD CPUs=1" for name in nodes(13)[::in_conf])
+    yaml = topology_yaml.render(Configuration((topology,)))
+    cluster = slurmctld(lines, PARTITION, topology=yaml, slurm_bin=slurm_bin)
+    assert refused_by_slurm(cluster, slurm_bin, 13) == computed(topology, 13)
 
 
 @st.composite

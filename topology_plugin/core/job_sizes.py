@@ -7,11 +7,12 @@ tests/slurm/test_job_sizes_real.py). Nodes of equal weight and CPUs are assumed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+from topology_plugin.core.hostlists import node_order
 from topology_plugin.core.topology import Blocks, Flat, Topology, Tree
 
 Ranges: TypeAlias = tuple[tuple[int, int], ...]
@@ -112,19 +113,30 @@ def _refused_by_tree(tree: Tree, nodes: frozenset[str]) -> Ranges:
     return _joined([(largest + 1, len(nodes))])
 
 
+TRIES = 500
+"""So often at most we go on as Slurm does without one node more. Real clusters need a few; what is open after that is
+called refused, rather than keep a pass waiting."""
+
+_Members: TypeAlias = list[Sequence[Any]]
+"""For each base block its nodes; where Slurm may leave some out, as `node_order` has them, its own order (run)."""
+
+
 @dataclass(frozen=True)
 class _Block:
-    """A block of some level. `total`: nodes in it. `gains[m]`: nodes of its m fullest lower blocks; `reached[m]`: of
-    them, those that Slurm's choice gets at."""
+    """A block of some level. `total`: nodes in it. `gains[m]`: nodes of its m fullest lower blocks. `reached`: how many
+    nodes Slurm's choice gets at, and `first`, the base block with the first of them, which it then leaves out."""
 
     total: int
     gains: Sequence[int]
-    reached: Sequence[int]
+    reached: int
+    first: int
 
 
 def _refused_by_blocks(body: Blocks, nodes: frozenset[str]) -> Ranges:
-    counts = [len(nodes.intersection(block.nodes)) for block in body.blocks]
-    covered = sum(counts)
+    members: _Members = [[node for node in block.nodes if node in nodes] for block in body.blocks]
+    if not all(members):  # only then its search can stall
+        members = [sorted(map(node_order, own)) for own in members]
+    covered = sum(map(len, members))
     if not covered:
         return ()  # Slurm then chooses as if flat
     base = body.sizes[0]
@@ -132,57 +144,85 @@ def _refused_by_blocks(body: Blocks, nodes: frozenset[str]) -> Ranges:
     result = [(covered + 1, len(nodes))]
     low = 1
     step = 0  # sizes that need at most 2^step base blocks
+    tries = iter(range(TRIES))
     while low <= covered:
         high = min(covered, base << step)
         lower = max((level for level in levels if level < step), default=0)
         level = next((level for level in levels if level >= step), None)
-        result.extend(_refused_at(counts, base, level, lower, low, high))
+        result.extend(_refused_at(members, base, level, lower, low, high, tries))
         low = high + 1
         step += 1
     return _joined(result)
 
 
 def _refused_at(
-    counts: list[int], base: int, level: int | None, lower: int, low: int, high: int
+    members: _Members, base: int, level: int | None, lower: int, low: int, high: int, tries: Iterator[int]
 ) -> Iterable[tuple[int, int]]:
     """Refused sizes between `low` and `high`, which must lie in one block of `level` (None: all blocks as one) and take
     no more blocks of level `lower` than full ones would need."""
-    width = len(counts) if level is None else 1 << level
+    width = len(members) if level is None else 1 << level
     lower_width = 1 << lower
-    blocks = [_block(counts[at : at + width], width, lower_width) for at in range(0, len(counts), width)]
+    starts = range(0, len(members), width)
+    blocks = [_block(members, at, width, lower_width) for at in starts]
     size = base * lower_width
     for most in range(-(-low // size), -(-high // size) + 1):
         first, last = max(low, (most - 1) * size + 1), min(high, most * size)
         if width == most * lower_width:  # all lower blocks may be used: only the total counts
             yield max(first, max(block.total for block in blocks) + 1), last
         else:
-            yield from _refused_by_choice(blocks, most, first, last)
+            yield from _refused_by_choice(members, blocks, (width, lower_width), most, first, last, tries)
 
 
-def _block(counts: list[int], width: int, lower_width: int) -> _Block:
-    """`width`: base blocks in a block of this level; the last one may have fewer, and Slurm divides by `width` then."""
-    lower = [counts[at : at + lower_width] for at in range(0, len(counts), lower_width)][: width // lower_width]
+def _block(members: _Members, start: int, width: int, lower_width: int) -> _Block:
+    """The block of `width` base blocks from `start` on; the last one may have fewer."""
+    own = range(start, min(start + width, len(members)))
+    counts = [len(members[at]) for at in own]
+    lower = [counts[at : at + lower_width] for at in range(0, len(counts), lower_width)]
+    # How many nodes there seem to be: Slurm divides by the full width, so what is left of an odd one is not seen.
+    seen = sorted((sum(c) for c in lower[: width // lower_width]), reverse=True)
     # Slurm takes the fullest first, of equals the one with the largest base block that stands last.
     order = sorted(((sum(c), max(c), at, 0 in c) for at, c in enumerate(lower)), reverse=True)
-    gains = list(accumulate((total for total, _, _, _ in order), initial=0))
     # A base block without nodes in a lower block that is not the last one needed ends the search (run).
     stall = next((at + 1 for at, (_, _, _, empty) in enumerate(order) if empty), len(order))
-    return _Block(sum(counts), gains, [gains[min(at, stall)] for at in range(len(gains))])
+    taken = [own[i] for _, _, at, _ in order[:stall] for i in range(at * lower_width, (at + 1) * lower_width)
+             if i < len(own) and members[own[i]]]  # fmt: skip
+    reached = sum(total for total, _, _, _ in order[:stall])
+    first = min(taken, key=lambda i: members[i][0], default=start)
+    return _Block(sum(counts), list(accumulate(seen, initial=0)), reached, first)
 
 
-def _refused_by_choice(blocks: list[_Block], most: int, first: int, last: int) -> Iterable[tuple[int, int]]:
+def _refused_by_choice(
+    members: _Members,
+    blocks: list[_Block],
+    widths: tuple[int, int],
+    most: int,
+    first: int,
+    last: int,
+    tries: Iterator[int],
+) -> Iterable[tuple[int, int]]:
     """Sizes first…last with at most `most` lower blocks. Slurm takes, of the blocks that seem large enough, the one
-    with the fewest nodes (of equals the last), and gives up if that one stalls."""
+    with the fewest nodes (of equals the last). If that one stalls it tries again without the first of the nodes that it
+    had got at, until no block seems large enough (run: SelectType's log)."""
 
-    def at(values: Sequence[int]) -> int:
-        return values[min(most, len(values) - 1)]
+    def promised(block: _Block) -> int:
+        return block.gains[min(most, len(block.gains) - 1)]
 
-    low = first
-    for promise in sorted({at(block.gains) for block in blocks}):
-        high = min(last, promise)
-        if low > high:
-            continue
-        chosen = min(reversed([b for b in blocks if at(b.gains) >= high]), key=lambda block: block.total)
-        yield max(low, at(chosen.reached) + 1), high
-        low = high + 1
-    yield low, last
+    pending = [(members, blocks, first, last)]
+    while pending:
+        members, blocks, low, last = pending.pop()
+        for promise in sorted({promised(block) for block in blocks}):
+            high = min(last, promise)
+            if low > high:
+                continue
+            seeming = [at for at, block in enumerate(blocks) if promised(block) >= high]
+            chosen = min(reversed(seeming), key=[block.total for block in blocks].__getitem__)
+            stalled = max(low, blocks[chosen].reached + 1)
+            if stalled <= high and next(tries, None) is None:
+                yield stalled, high
+            elif stalled <= high:
+                left, again = list(members), list(blocks)
+                left[blocks[chosen].first] = left[blocks[chosen].first][1:]
+                again[chosen] = _block(left, chosen * widths[0], *widths)
+                pending.append((left, again, stalled, high))
+            low = high + 1
+        yield low, last
