@@ -75,13 +75,16 @@ def test_systemd_starts_what_keeps_the_topology_and_starts_it_again(
     created = machine.run("bash", bundle / "on_create.sh")
     assert created.returncode == 0, created.stdout
     assert "systemd does not run here" not in created.stdout
-    assert [machine.show(name, "ActiveState") for name in (SLURMCTLD, WATCH, PATH)] == ["active"] * 3
     assert "guard ; ignore_errors=yes" in machine.show(SLURMCTLD, "ExecStartPre")
 
     def story() -> str:
         return (
             f"{machine.run('systemctl', 'status', '--no-pager', SLURMCTLD, WATCH, REGISTER).stdout}\n{ctld.log[-3000:]}"
         )
+
+    # The script doesn't wait for what it starts (`--no-block`): a busy machine is still at it when the script ends.
+    until(lambda: {machine.show(name, "ActiveState") for name in (SLURMCTLD, WATCH, PATH)} == {"active"}, story)
+    assert machine.show(WATCH, "NRestarts") == "0"
 
     # The agent rewrites resource_config.json with the labels: the path unit registers, the watch service, confined as
     # it is, rehearses and puts the tree in force.
