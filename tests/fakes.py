@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from topology_plugin.adapters.controller import LogMark
+from topology_plugin.adapters.files import Operations
 from topology_plugin.adapters.live_files import LiveFiles
 from topology_plugin.adapters.slurm import Answer, Version
 from topology_plugin.core import topology_conf, topology_yaml
@@ -30,6 +31,13 @@ class FakeClock:
     def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
         self.time += seconds
+
+
+class Quick(Operations):
+    """A disk that need not survive a power cut."""
+
+    def sync(self, fd: int) -> None:
+        pass
 
 
 class FakeSlurmctld:

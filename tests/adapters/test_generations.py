@@ -8,14 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes import Quick
 from topology_plugin.adapters.files import FileError, Operations, RealFiles
 from topology_plugin.adapters.generations import HOLD, Generations
 from topology_plugin.core.generation import Generation
-
-
-class Quick(Operations):
-    def sync(self, fd: int) -> None:
-        pass
 
 
 def generation(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes import Quick
 from topology_plugin.adapters.files import Operations, RealFiles
 from topology_plugin.adapters.live_files import Interfered, LiveFiles
 from topology_plugin.core.issues import InputError
@@ -13,11 +14,6 @@ from topology_plugin.core.plan import RemoveText, SetPlugin, SetWords, WriteText
 
 CONF = "ClusterName=c\nNodeName=n[1-4]\nPartitionName=a Nodes=ALL # one\nInclude more.conf\n"
 MORE = "PartitionName=b Nodes=n1\n"
-
-
-class Quick(Operations):
-    def sync(self, fd: int) -> None:
-        pass
 
 
 def yaml(*names: str) -> bytes:

@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tests.fakes import FakeClock, FakeSlurmctld
+from tests.fakes import FakeClock, FakeSlurmctld, Quick
 from topology_plugin.adapters.cluster_lock import ClusterLock
-from topology_plugin.adapters.files import Operations, RealFiles
+from topology_plugin.adapters.files import RealFiles
 from topology_plugin.adapters.live_files import LiveFiles
 from topology_plugin.adapters.registry import RegistryDirectory
 from topology_plugin.adapters.this_host import Host
@@ -33,13 +33,6 @@ from topology_plugin.jobs.simulated_cluster import (
 
 P5 = SimulatedGroup("worker-p5", "ml.p5.48xlarge", ("train",))
 GB = SimulatedGroup("worker-gb", "ml.p6e-gb200.36xlarge", ("gb",))
-
-
-class Unsynced(Operations):
-    """No power is cut here."""
-
-    def sync(self, fd: int) -> None:
-        pass
 
 
 class Stage:
@@ -77,7 +70,7 @@ class Stage:
         self.said: list[str] = []
         self.results: list[str] = []
         self.watch: Watch = self.wiring.watcher(self.said.append, self.fresh_wiring)
-        self.registry = RegistryDirectory(self.room.registry, RealFiles(Unsynced()), self.clock)
+        self.registry = RegistryDirectory(self.room.registry, RealFiles(Quick()), self.clock)
 
     def fresh_wiring(self) -> Wiring:
         plain = Wiring.of(str(self.room.controller), self._flags, {})

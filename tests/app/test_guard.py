@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.test_apply import CONF, MORE, ONE, RENAMED, TWO, Machine, Quick
+from tests.app.machine import CONF, MORE, ONE, RENAMED, TWO, Machine
+from tests.fakes import Quick
 from topology_plugin.adapters.files import RealFiles
 from topology_plugin.adapters.generations import FLAT_TEXT, Generations
 from topology_plugin.adapters.live_files import LiveFiles
@@ -33,11 +34,6 @@ def run(machine: Machine, classic: bool = False, mode: str = "auto") -> Guarded:
 
     local = Generations(machine.files, None, machine.state_dir)
     return guard(machine.live, local, check, classic, mode)
-
-
-@pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    return Machine(tmp_path)
 
 
 BROKEN: dict[str, tuple[bytes | None, dict[str, str | None]]] = {

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.app.test_apply import (
+from tests.app.machine import (
     CONF,
     FLAT,
     MORE,
@@ -19,14 +20,16 @@ from tests.app.test_apply import (
     refuse,
     tree,
 )  # fmt: skip
+from tests.fakes import FakeSlurmctld
 from topology_plugin.adapters.generations import HOLD
 from topology_plugin.app import ownership
-from topology_plugin.app.apply import ApplyFailed
+from topology_plugin.app.apply import ApplyFailed, execute
 from topology_plugin.app.rollback import rollback
 from topology_plugin.app.uninstall import uninstall
 from topology_plugin.core import plan as planning
 from topology_plugin.core import target, topology_conf, topology_yaml
 from topology_plugin.core.disk import Disk
+from topology_plugin.core.generation import Generation
 from topology_plugin.core.history import entries
 from topology_plugin.core.issues import InputError, Issue
 from topology_plugin.core.topology import Configuration
@@ -216,12 +219,6 @@ def test_a_dry_run_of_uninstall_does_nothing(machine: Machine) -> None:
 
 @pytest.mark.parametrize("line", ["", "TopologyPlugin=topology/default\n", "TopologyPlugin=topology/flat\n"])
 def test_on_24_11_the_plugin_line_is_what_it_was(tmp_path: Path, line: str) -> None:
-    from dataclasses import replace
-
-    from tests.fakes import FakeSlurmctld
-    from topology_plugin.app.apply import execute
-    from topology_plugin.core.generation import Generation
-
     machine = Machine(tmp_path)
     (machine.etc / "slurm.conf").write_text(line + CONF)
     before = machine.snapshot()
@@ -245,12 +242,6 @@ def test_on_24_11_the_plugin_line_is_what_it_was(tmp_path: Path, line: str) -> N
 
 def test_on_24_11_the_plugin_does_not_go_on_asking_for_a_topology_conf_that_goes(tmp_path: Path) -> None:
     """The operator's own line, which asked for the operator's own topology.conf, until we took it over."""
-    from dataclasses import replace
-
-    from tests.fakes import FakeSlurmctld
-    from topology_plugin.app.apply import execute
-    from topology_plugin.core.generation import Generation
-
     machine = Machine(tmp_path)
     (machine.etc / "slurm.conf").write_text("TopologyPlugin=topology/tree\n" + CONF)
     (machine.etc / "topology.conf").write_text("SwitchName=theirs Nodes=n[1-8]\n")

@@ -58,7 +58,7 @@ def failing(room: Room, point: int, code: int, times: int = 1) -> Counted:
 def test_br_25_every_operation_on_live_files_and_every_third_elsewhere_fails_once(room: NewRoom) -> None:
     """The former state stands on disk and in force, the pass says why, nothing temporary is left; then all is well.
 
-    (tests/app/test_apply.py fails every write and rename, with a pretended slurmctld.)
+    (tests/app/test_cut_off_changes.py fails every write and rename, with a pretended slurmctld.)
     """
     here = room()
     prepared(here)
