@@ -14,9 +14,9 @@ from typing import NamedTuple, Protocol
 from topology_plugin.adapters.clock import Clock
 from topology_plugin.adapters.collector import paused
 from topology_plugin.adapters.files import LEFTOVER, Files
-from topology_plugin.core import records
+from topology_plugin.core import plain_records, record_file, records
 from topology_plugin.core.issues import Issue
-from topology_plugin.core.records import MAX_BYTES, Record
+from topology_plugin.core.records import Record
 
 NODES = "nodes"
 DIRECTORY_MODE = 0o755
@@ -180,7 +180,7 @@ class RegistryDirectory:
             if LEFTOVER.match(name):
                 return None
             now = os.stat(name, dir_fd=directory, follow_symlinks=False)
-            return Seen(now.st_ino, now.st_mtime_ns, now.st_size, records.not_a_record(name))
+            return Seen(now.st_ino, now.st_mtime_ns, now.st_size, record_file.not_a_record(name))
         try:
             # NONBLOCK: a pipe by that name must not make us wait for a writer.
             fd = self._open_file(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
@@ -198,7 +198,7 @@ class RegistryDirectory:
                 found = _unusable(name, f"belongs to user {now.st_uid}, the directory to user {owner}")
             else:
                 # A length that grows while we read is cut at the limit, which the parser then refuses.
-                found = records.parse(os.read(fd, MAX_BYTES + 1), name, cluster_arn)
+                found = plain_records.parse(os.read(fd, record_file.MAX_BYTES + 1), name, cluster_arn)
             return Seen(now.st_ino, now.st_mtime_ns, now.st_size, found)
         finally:
             os.close(fd)
