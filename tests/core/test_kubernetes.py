@@ -59,6 +59,20 @@ def test_ultraservers_are_blocks() -> None:
     assert sorted(unit.name for unit in view.units) == ["us-0", "us-1"]
 
 
+@pytest.mark.parametrize("provider", ["aws:///usw2-az2/i-0a0000000000000{}", "kind://{}"], ids=["aws", "none"])
+def test_a_node_is_explained_by_its_labels_and_nobody_is_sent_to_slurms_files(provider: str) -> None:
+    items = [node("a", ("t", "m", "l"), group="g"), node("b", group="g")]
+    for number, item in enumerate(items):
+        item["spec"]["providerID"] = provider.format(10 + number)
+    state, _ = cluster(listed(*items))
+    placed, unplaced = (explain_node(state, name) for name in "ab")
+    assert [(said.source, said.fits) for said in placed.said] == [("kubernetes", ("tree",))]
+    assert [said.silent for said in unplaced.said] == ["no topology.k8s.aws labels"]
+    assert placed.advice == unplaced.advice == ()
+    assert placed.seats[0].won.startswith("labels place 1 of 2 nodes")
+    assert "resource" not in f"{placed}{unplaced}"
+
+
 def test_without_labels_of_groups_and_types_an_ultraserver_hides_no_switch() -> None:
     items = [node("p5", ("t", "m", "l")), node("gb", ("t", "m", "n"), "us-1"), node("cpu")]
     for item in items:

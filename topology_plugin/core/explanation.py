@@ -12,7 +12,7 @@ from topology_plugin.core.hostlists import node_order
 from topology_plugin.core.instance_types import capability
 from topology_plugin.core.inventory import Node
 from topology_plugin.core.job_sizes import Ranges
-from topology_plugin.core.position import LAST_KNOWN, Position, space_of
+from topology_plugin.core.position import KUBERNETES, LAST_KNOWN, Position, space_of
 from topology_plugin.core.settings import Settings
 from topology_plugin.core.state import State
 from topology_plugin.core.topology import Blocks, Kind, Tree
@@ -151,7 +151,8 @@ def _why_space(state: State, topology: str, kind: Kind, space: str) -> str:
     remembered = state.decision.memory.positions  # of this pass, or of the last one that heard of it
     for name in members:
         node = state.inventory.nodes.get(name)
-        known = remembered.get(node.instance_id or "", {}) if node else {}
+        heard = {space_of(source): position for source, position in node.answers.items()} if node else {}
+        known = remembered.get(node.instance_id or "", heard) if node else {}
         counts.update(other for other, p in known.items() if (p.path if kind == "tree" else p.ultraserver))
     rivals = [f"{other}: {count}" for other, count in counts.most_common() if other != space]
     told = f"{space} {'place' if space == 'labels' else 'places'} {counts[space]} of {len(members)} nodes"
@@ -173,6 +174,8 @@ def _said(state: State, node: Node, name: str) -> list[Said]:
 def _advice(state: State, node: Node | None, partitions: tuple[str, ...], seats: tuple[Seat, ...]) -> list[str]:
     if node is None:
         return ["no slurm.conf line and no instance has this name: is it spelled right?"] if not partitions else []
+    if KUBERNETES in (*node.answers, *node.silent):
+        return []  # labels come from AWS, and nothing of ours runs there
     advice = []
     structured = [seat for seat in seats if seat.kind != "flat"]
     if node.instance_id is None:

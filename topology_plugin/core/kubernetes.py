@@ -18,6 +18,7 @@ from topology_plugin.core.issues import InputError, Issue
 from topology_plugin.core.labels import PREFIX, LabelError, parse
 from topology_plugin.core.live import Live
 from topology_plugin.core.merge import merge
+from topology_plugin.core.position import KUBERNETES
 from topology_plugin.core.settings import Settings
 from topology_plugin.core.state import Owner, PassResult, State
 
@@ -52,7 +53,7 @@ def cluster(document: Mapping[str, Any]) -> tuple[State, Live]:
     if issues:
         raise InputError(issues)
     seen = _inventory(nodes)
-    decision = merge(seen, Settings(sources=("resource-config",), mixed_partitions="tree"), Memory())
+    decision = merge(seen, Settings(sources=(KUBERNETES,), mixed_partitions="tree"), Memory())
     owner = Owner("nobody", "a Kubernetes cluster: shown only", False)
     state = State(
         None,
@@ -72,16 +73,16 @@ def cluster(document: Mapping[str, Any]) -> tuple[State, Live]:
 def _node(name: str, item: Mapping[str, Any]) -> Node:
     labels = item["metadata"].get("labels") or {}
     spec, status = item.get("spec") or {}, item.get("status") or {}
-    found = _INSTANCE_ID.search(str(spec.get("providerID") or ""))
+    found = _INSTANCE_ID.search(str(spec.get("providerID") or "")) or _INSTANCE_ID.search(name)
     answers, silent = {}, {}
     try:
         position = parse({key: value for key, value in labels.items() if key.startswith(PREFIX)})
         if position:
-            answers["resource-config"] = position
+            answers[KUBERNETES] = position
         else:
-            silent["resource-config"] = "no topology.k8s.aws labels"
+            silent[KUBERNETES] = "no topology.k8s.aws labels"
     except LabelError as error:
-        silent["resource-config"] = str(error)
+        silent[KUBERNETES] = str(error)
     addresses = status.get("addresses") or []
     return Node(
         name=name,

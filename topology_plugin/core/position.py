@@ -20,9 +20,16 @@ class Position:
 
 
 SOURCES = ("resource-config", "records", "sagemaker", "ec2")
+KUBERNETES = "kubernetes"  # not among the sources of a Slurm cluster: only to be looked at
 
 # `resource-config` and `records` repeat the same labels, so their ids may be mixed; the others' may not.
-SPACES = {"resource-config": "labels", "records": "labels", "sagemaker": "sagemaker", "ec2": "ec2"}
+SPACES = {
+    "resource-config": "labels",
+    "records": "labels",
+    "sagemaker": "sagemaker",
+    "ec2": "ec2",
+    KUBERNETES: "labels",
+}
 
 # Before an id space's name: a source that stands for what was heard in it before.
 LAST_KNOWN = "last-known:"
