@@ -10,7 +10,7 @@ import pytest
 
 from tests.fakes import Quick
 from topology_plugin.adapters.files import FileError, Operations, RealFiles
-from topology_plugin.adapters.generations import HOLD, Generations
+from topology_plugin.adapters.generations import Generations
 from topology_plugin.core.generation import Generation
 
 
@@ -202,36 +202,6 @@ def test_a_finish_that_only_one_place_took_is_raised_and_still_counts(places: tu
     # The registry's copy wins in everything but this: whoever was told it is finished says so.
     current = opened(places).current()
     assert current is not None and current.number == 2
-
-
-def test_notes_are_read_from_the_registry_first_and_written_to_both(places: tuple[Path, Path]) -> None:
-    generations = opened(places)
-    assert generations.note(HOLD) is None
-    generations.save_note(HOLD, {"reason": "a"})
-    (places[1] / HOLD).write_text('{"reason": "b"}')
-    assert generations.note(HOLD) == {"reason": "a"}
-    (places[0] / HOLD).unlink()
-    assert generations.note(HOLD) == {"reason": "b"}
-    generations.remove_note(HOLD)
-    assert generations.note(HOLD) is None
-
-
-def test_of_two_states_the_one_after_more_passes_counts(places: tuple[Path, Path]) -> None:
-    """The registry could not be written for a while: what it holds is old."""
-    generations = opened(places)
-    generations.save_state({"counters": {"passes": 3}})
-    (places[1] / "state.json").write_text('{"counters": {"passes": 9}}')
-    assert opened(places).load_state() == {"counters": {"passes": 9}}
-    (places[1] / "state.json").write_text("{")
-    assert opened(places).load_state() == {"counters": {"passes": 3}}
-
-
-def test_a_note_that_says_the_same_is_not_written_again(places: tuple[Path, Path]) -> None:
-    generations = opened(places)
-    generations.save_note(HOLD, {"reason": "a"})
-    before = [(place / HOLD).stat().st_ino for place in places]
-    generations.save_note(HOLD, {"reason": "a"})
-    assert [(place / HOLD).stat().st_ino for place in places] == before
 
 
 def test_tidy_removes_what_kills_left_and_makes_both_places_say_the_same(places: tuple[Path, Path]) -> None:

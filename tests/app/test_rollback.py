@@ -21,7 +21,7 @@ from tests.app.machine import (
     tree,
 )  # fmt: skip
 from tests.fakes import FakeSlurmctld
-from topology_plugin.adapters.generations import HOLD
+from topology_plugin.adapters.notes import HOLD
 from topology_plugin.app import ownership
 from topology_plugin.app.apply import ApplyFailed, execute
 from topology_plugin.app.rollback import rollback

@@ -1,23 +1,21 @@
-"""The generations on disk, in the registry and a copy in state_dir, and the few notes that outlive a pass.
+"""The generations on disk, in the registry and a copy in state_dir.
 
     generations/<n>/{topology.yaml, partitions.json, facts.json, meta.json, finished}
     generations/current     the number of the newest finished one
-    state.json hold.json ownership.json jobs.json
 
-A generation's directory appears at once and whole. `finished` is written after the read-back. state_dir is local, so
-guard can rely on it while the shared file system hangs.
+A generation's directory appears at once and whole. `finished` is written after the read-back.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from topology_plugin.adapters.files import FileError, Files
+from topology_plugin.adapters.notes import Notes
 from topology_plugin.core import generation as form
 from topology_plugin.core import topology_yaml
 from topology_plugin.core.generation import Generation
@@ -26,12 +24,11 @@ from topology_plugin.core.topology import FLAT_ONLY
 
 FINISHED, CURRENT, GENERATIONS = "finished", "current", "generations"
 FLAT_TEXT = topology_yaml.render(FLAT_ONLY).encode()
-STATE, HOLD, OWNERSHIP, JOBS = "state.json", "hold.json", "ownership.json", "jobs.json"
 
 
-class Generations:
-    """`registry` None: state_dir only. `keep`: how many finished generations stay. `mounted`: says why a path is not on
-    the shared file system, "" if it is; then a registry that no node made yet is made. None: it is never made here."""
+class Generations(Notes):
+    """And the notes beside them. `keep`: how many finished generations stay. `mounted`: says why a path is not on the
+    shared file system, "" if it is; then a registry that no node made yet is made. None: it is never made here."""
 
     def __init__(
         self,
@@ -42,21 +39,11 @@ class Generations:
         cluster_arn: str | None = None,
         mounted: Callable[[Path], str] | None = None,
     ) -> None:
-        self.files = files
-        self.registry, self.state_dir = registry, state_dir
+        super().__init__(files, registry, state_dir)
         self.limit = keep
         self.cluster_arn = cluster_arn
         self.mounted = mounted
-        self.issues: list[Issue] = []
         self._known: list[Generation] | None = None
-
-    @property
-    def bases(self) -> tuple[Path, ...]:
-        """The registry first, once it is there: nothing is ever written below a bare mount point."""
-        shared = self.registry is not None and self.registry.is_dir()
-        return (self.registry, self.state_dir) if shared and self.registry else (self.state_dir,)
-
-    # --- generations ---
 
     def all(self) -> list[Generation]:
         """Ascending, one of each number; where registry and state_dir differ, the registry's. `facts` are empty."""
@@ -92,9 +79,9 @@ class Generations:
 
     def get(self, number: int) -> Generation | None:
         """The generation with its facts."""
-        if not any(generation.number == number for generation in self.all()):
+        known = next((generation for generation in self.all() if generation.number == number), None)
+        if known is None:
             return None
-        known = next(generation for generation in self.all() if generation.number == number)
         for base in self.bases:
             with contextlib.suppress(InputError, OSError):
                 found = self._read(base / GENERATIONS / str(number), with_facts=True)
@@ -210,78 +197,6 @@ class Generations:
             return True
         return said != f"{number}\n".encode() or not (directory / str(number) / FINISHED).is_file()
 
-    # --- notes ---
-
-    def load_state(self) -> dict[str, Any] | None:
-        """state.json as JSON: of registry and state_dir the one after more passes, so a copy that could not be written
-        for a while does not win."""
-        best: dict[str, Any] | None = None
-        seen: bytes | None = None  # the copies are nearly always equal, and large
-        for base in self.bases:
-            data = self._bytes(base, STATE)
-            if data is None or data == seen:
-                continue
-            state = self._parsed(base, STATE, data)
-            if state is not None and (best is None or _passes(state) > _passes(best)):
-                best = state
-            seen = data
-        return best
-
-    def save_state(self, state: Mapping[str, Any]) -> None:
-        """In every place; raises the first FileError after trying all. A line for each key and no more: indented, it
-        takes eight times as long to write and three times the room."""
-        lines = (f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in state.items())
-        self._save(STATE, ("{\n" + ",\n".join(lines) + "\n}\n").encode())
-
-    def note(self, name: str) -> dict[str, Any] | None:
-        """A note from the registry, else its copy in state_dir; None: nobody wrote one, or it cannot be read."""
-        return next((found for base in self.bases if (found := self._note(base, name)) is not None), None)
-
-    def save_note(self, name: str, value: Mapping[str, Any]) -> None:
-        self._save(name, (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode())
-
-    def _save(self, name: str, data: bytes) -> None:
-        failed: FileError | None = None
-        for base in self.bases:
-            try:
-                if base == self.state_dir:
-                    self.files.make_directory(base)
-                with contextlib.suppress(OSError):
-                    if self.files.read(base / name) == data:
-                        continue
-                self.files.write(base / name, data)
-            except FileError as error:
-                failed = failed or error
-        if failed is not None:
-            raise failed
-
-    def remove_note(self, name: str) -> None:
-        for base in self.bases:
-            self.files.remove(base / name)
-
-    # --- reading ---
-
-    def _note(self, base: Path, name: str) -> dict[str, Any] | None:
-        data = self._bytes(base, name)
-        return None if data is None else self._parsed(base, name, data)
-
-    def _bytes(self, base: Path, name: str) -> bytes | None:
-        try:
-            return self.files.read(base / name)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            self.issues.append(Issue(str(base / name), f"cannot be read: {error}", "it is written anew"))
-            return None
-
-    def _parsed(self, base: Path, name: str, data: bytes) -> dict[str, Any] | None:
-        try:
-            found = json.loads(data)
-        except (ValueError, RecursionError) as error:
-            self.issues.append(Issue(str(base / name), f"cannot be read: {error}", "it is written anew"))
-            return None
-        return found if isinstance(found, dict) else None
-
     def _load(self, base: Path) -> Iterator[Generation]:
         for number in self._numbers(base):
             directory = base / GENERATIONS / str(number)
@@ -327,9 +242,3 @@ class Generations:
                     with contextlib.suppress(FileError):
                         self.files.remove_directory(base / GENERATIONS / str(number))
         self._known = None
-
-
-def _passes(state: Mapping[str, Any]) -> int:
-    counters = state.get("counters")
-    passes = counters.get("passes") if isinstance(counters, dict) else None
-    return passes if isinstance(passes, int) else -1

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Collection
 
 from topology_plugin.adapters.files import FileError
-from topology_plugin.adapters.generations import JOBS
+from topology_plugin.adapters.notes import JOBS
 from topology_plugin.app.doors import Doors
 from topology_plugin.core import held_jobs
 from topology_plugin.core.held_jobs import HeldJobs

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 
 from topology_plugin.adapters.files import FileError
-from topology_plugin.adapters.generations import HOLD, OWNERSHIP
+from topology_plugin.adapters.notes import HOLD, OWNERSHIP
 from topology_plugin.app.apply import Doors
 from topology_plugin.core.cluster_agent import ClusterAgent
 from topology_plugin.core.disk import Disk

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from topology_plugin.adapters import collector
 from topology_plugin.adapters.cluster_lock import Turn
-from topology_plugin.adapters.generations import OWNERSHIP, STATE
+from topology_plugin.adapters.notes import OWNERSHIP, STATE
 from topology_plugin.app import ownership, watched_files
 from topology_plugin.app.apply import Applied, ApplyFailed, Doors, execute, settle_jobs
 from topology_plugin.app.judgement import Judge

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from topology_plugin.adapters.generations import HOLD
+from topology_plugin.adapters.notes import HOLD
 from topology_plugin.app import ownership
 from topology_plugin.app.apply import Applied, ApplyFailed, Doors, execute
 from topology_plugin.app.loaded import Loaded, differences

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from topology_plugin.adapters.generations import HOLD, OWNERSHIP, Generations
+from topology_plugin.adapters.generations import Generations
 from topology_plugin.adapters.live_files import LiveFiles
+from topology_plugin.adapters.notes import HOLD, OWNERSHIP
 from topology_plugin.core.disk import Disk, encoded
 
 TOPOLOGY_FILES = ("topology.yaml", "topology.conf")
