@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topology_plugin.core.explanation import explain_node
+from topology_plugin.core.explanation import explain_node, explain_partition
 from topology_plugin.core.issues import InputError
 from topology_plugin.core.kubernetes import cluster
 from topology_plugin.views.scene import arrange
@@ -52,11 +52,13 @@ def test_labels_give_the_tree_and_groups_stand_for_partitions() -> None:
     assert all(seat.in_force == seat.desired for name in "ab" for seat in explain_node(state, name).seats)
 
 
-def test_ultraservers_are_blocks() -> None:
+def test_ultraservers_are_blocks_and_nothing_is_said_of_slurms_block_sizes() -> None:
     items = [node(f"n{i}", ("t",), f"us-{i % 2}", type="ml.p6e-gb200.36xlarge", group="g") for i in range(4)]
     state, _ = cluster(listed(*items))
     (view,) = [v for v in arrange(state).views if v.kind == "block"]
     assert sorted(unit.name for unit in view.units) == ["us-0", "us-1"]
+    why = explain_partition(state, "g")
+    assert (view.sizes, view.refused, why.sizes, why.refused, why.refused_in_force) == ((), {}, (), (), ())
 
 
 @pytest.mark.parametrize("provider", ["aws:///usw2-az2/i-0a0000000000000{}", "kind://{}"], ids=["aws", "none"])

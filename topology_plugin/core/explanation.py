@@ -15,7 +15,7 @@ from topology_plugin.core.job_sizes import Ranges
 from topology_plugin.core.position import KUBERNETES, LAST_KNOWN, Position, space_of
 from topology_plugin.core.settings import Settings
 from topology_plugin.core.state import State
-from topology_plugin.core.topology import Blocks, Kind, Tree
+from topology_plugin.core.topology import Blocks, Configuration, Kind, Tree
 
 MANY_SWITCHES, TOO_MANY_SWITCHES = 700, 1200
 
@@ -213,6 +213,10 @@ def explain_partition(state: State, name: str, settings: Settings | None = None)
     else:
         mine = sum(1 for b in body.blocks if not members.isdisjoint(b.nodes)) if isinstance(body, Blocks) else 0
         units, unit = mine, "blocks" if mine else ""
+
+    def refuses(configuration: Configuration) -> Ranges:
+        return refused(configuration, name, partition.nodes, state.topo_optional) if state.of_slurm else ()
+
     notes = list(placement.notes) if placement else []
     if isinstance(body, Tree) and units > MANY_SWITCHES:
         notes.append(
@@ -232,11 +236,9 @@ def explain_partition(state: State, name: str, settings: Settings | None = None)
         units=units,
         unit=unit,
         unplaced={n: unplaced[n] for n in sorted(members & set(unplaced), key=node_order)},
-        sizes=body.sizes if isinstance(body, Blocks) else (),
-        refused=refused(state.desired, name, partition.nodes, state.topo_optional),
-        refused_in_force=refused(state.in_force, name, partition.nodes, state.topo_optional)
-        if state.in_force is not None and now is not None
-        else None,
+        sizes=body.sizes if isinstance(body, Blocks) and state.of_slurm else (),
+        refused=refuses(state.desired),
+        refused_in_force=refuses(state.in_force) if state.in_force is not None and now is not None else None,
         uncovered=tuple(n for n in partition.nodes if n not in held) if structured else (),
         notes=tuple(notes),
     )

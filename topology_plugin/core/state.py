@@ -85,6 +85,11 @@ class State:
     notes: tuple[str, ...] = ()
 
     @property
+    def of_slurm(self) -> bool:
+        """Slurm stands behind it. Of a Kubernetes cluster, which no pass ever saw, nothing refuses a size of jobs."""
+        return bool(self.version)
+
+    @property
     def desired(self) -> Configuration:
         return self.decision.configuration
 

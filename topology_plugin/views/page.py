@@ -125,8 +125,8 @@ class _Content:
             "drift": state.drift,
             "hold": holding.told(state.hold_note) if state.hold else "",
             "failed": state.last.error if state.last.result == "failed" else "",
-            "kubernetes": owner.owner == "nobody" and state.slurm_version is None and not state.version,
-            "owner": None if owner.writes else [f"owner: {owner.owner}", owner.reason],
+            "kubernetes": not state.of_slurm,
+            "owner": None if owner.writes or not state.of_slurm else [f"owner: {owner.owner}", owner.reason],
             "foot": " · ".join(foot),
         }
 

@@ -136,10 +136,10 @@ def _view(state: State, configuration: Configuration, topology: Topology, partit
         partitions=partitions,
         units=units,
         nodes=tuple(sorted(held if structured else members, key=node_order)),
-        sizes=topology.body.sizes if isinstance(topology.body, Blocks) else (),
+        sizes=topology.body.sizes if isinstance(topology.body, Blocks) and state.of_slurm else (),
         refused={
             p: found
-            for p in partitions
+            for p in (partitions if state.of_slurm else ())
             if (found := refused(configuration, p, state.inventory.partitions[p].nodes, state.topo_optional))
         },
         unplaced={n: whys.get(n, "its position is not known") for n in sorted(apart, key=node_order)},

@@ -52,7 +52,8 @@ function search(query) {
   const here = new Set(partitions[view.partition].nodes), inside = count(hits, n => here.has(n));
   $("found").textContent = hits.size === inside ? `${hits.size}` : `${inside} here, ${hits.size} in all`;
   if (!inside && hits.size) {
-    const first = hits.values().next().value, other = partitions.findIndex(p => p.nodes.includes(first));
+    const first = hits.values().next().value, having = [...partitions.keys()].filter(k => partitions[k].nodes.includes(first));
+    const other = having.find(k => topologies[partitions[k].topology].kind !== "flat") ?? having[0] ?? -1;
     if (other >= 0) { view.partition = other; partitionBar(); draw(); drawPanel(); $("found").textContent = `${hits.size}`; }
   }
   mark();

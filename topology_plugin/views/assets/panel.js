@@ -69,7 +69,7 @@ function jobsBox() {
   const box = el("section", "box"), mine = jobs.filter(j => j.nodes.some(n => inside.has(n)) || (!j.nodes.length && j.partition.split(",").includes(p.name)));
   const running = mine.filter(j => j.nodes.length), waiting = mine.filter(j => !j.nodes.length);
   box.append(el("h3", "", el("span", "", "Jobs"), el("small", "", D.jobs ? `${running.length} running · ${waiting.length} pending` : "")));
-  if (!D.jobs) box.append(el("p", "muted", "Not known: squeue was not asked or gave no answer."));
+  if (!D.jobs) box.append(el("p", "muted", D.meta.kubernetes ? "Not known: kubectl was asked for nodes only." : "Not known: squeue was not asked or gave no answer."));
   for (const j of [...running.slice(0, 60), ...waiting.slice(0, 40)]) {
     const b = el("button", "job"), wait = !j.nodes.length;
     b.type = "button"; b.dataset.j = j.index; b.style.setProperty("--h", j.hue); b.setAttribute("aria-pressed", view.job === j);

@@ -160,7 +160,7 @@ function draw() {
 function head(p, t) {
   const box = el("div", "head"), title = el("div", "title", el("h2", "", p.name), el("span", "tag", t.kind));
   if (t.name !== t.kind) title.append(el("span", "tag plain mono", t.name));
-  title.append(el("span", "tag plain", p.word ? `Topology=${p.word}` : t.default ? "cluster default" : "no word"));
+  if (!D.meta.kubernetes) title.append(el("span", "tag plain", p.word ? `Topology=${p.word}` : t.default ? "cluster default" : "no word"));
   const others = t.partitions.filter(n => n !== p.name);
   if (others.length && t.kind !== "flat") title.append(el("span", "tag plain", `shared with ${others.join(", ")}`));
   box.append(title, el("p", "rule", p.rule || ""));
@@ -169,7 +169,7 @@ function head(p, t) {
   fact(size.toLocaleString("en"), "", size === 1 ? "node" : "nodes");
   if (t.kind !== "flat") {
     const mine = units.filter(u => u.topology === t.index && u.role === whole && !u.lost && within(u)).length;
-    fact(mine.toLocaleString("en"), "", t.kind === "block" ? `${mine === 1 ? "block" : "blocks"}, base size ${t.sizes[0]}` : mine === 1 ? "leaf" : "leaves");
+    fact(mine.toLocaleString("en"), "", t.kind === "block" ? `${mine === 1 ? "block" : "blocks"}${t.sizes.length ? `, base size ${t.sizes[0]}` : ""}` : mine === 1 ? "leaf" : "leaves");
     const lost = count(p.nodes, n => t.unplaced.has(n));
     if (lost) fact(lost.toLocaleString("en"), "", "unplaced");
   }
