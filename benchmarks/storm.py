@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.large_cluster import large_cluster, record_of
-from tests.app.stage import Stage, unlabelled
+from tests.app.stage import Stage
+from tests.clusters import unlabelled
 from topology_plugin.core import records
 from topology_plugin.core.settings import Settings
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tests.clusters import P5, record_of
 from tests.fakes import FakeClock, FakeSlurmctld, Quick
 from topology_plugin.adapters.cluster_lock import ClusterLock
 from topology_plugin.adapters.files import RealFiles
@@ -17,22 +18,14 @@ from topology_plugin.adapters.this_host import Host
 from topology_plugin.app.machine_room import MachineRoom
 from topology_plugin.app.watch import Watch
 from topology_plugin.app.wiring import Wiring
-from topology_plugin.core import records
 from topology_plugin.core.plan import digest
-from topology_plugin.core.position import Position
-from topology_plugin.core.records import Record
 from topology_plugin.core.topology import Blocks, Configuration, Tree
 from topology_plugin.jobs.simulated_cluster import (
-    CLUSTER_ARN,
     Machine,
     SimulatedCluster,
-    SimulatedGroup,
     cluster,
     in_tree,
 )
-
-P5 = SimulatedGroup("worker-p5", "ml.p5.48xlarge", ("train",))
-GB = SimulatedGroup("worker-gb", "ml.p6e-gb200.36xlarge", ("gb",))
 
 
 class Stage:
@@ -86,7 +79,7 @@ class Stage:
     # --- what happens ---
 
     def record(self, machine: Machine) -> bool:
-        return self.registry.write(record(machine))
+        return self.registry.write(record_of(machine))
 
     def document(self, name: str, content: object) -> None:
         """One of the controller's files in /opt/ml/config. Text is written as it is."""
@@ -145,30 +138,6 @@ class Stage:
 
     def leaf_of(self, node: str, topology: str = "tree") -> str | None:
         return next((leaf for leaf, nodes in self.leaves(topology).items() if node in nodes), None)
-
-
-def record(machine: Machine, **changes: Any) -> Record:
-    """What a machine's hook would register."""
-    answers: dict[str, Position] = {} if machine.label is None else {"resource-config": machine.label}
-    made = records.Record(
-        CLUSTER_ARN,
-        machine.instance_id,
-        f"{machine.group}-{machine.number}",
-        machine.address,
-        machine.agent_address,
-        machine.group,
-        machine.instance_type,
-        None,
-        None,
-        answers,
-        {},
-    )
-    return made._replace(**changes)
-
-
-def unlabelled(simulated: SimulatedCluster) -> SimulatedCluster:
-    """As the controller's copy may be while labels come by records only."""
-    return replace(simulated, machines=tuple(replace(m, label=None) for m in simulated.machines))
 
 
 def small(count: int = 16) -> SimulatedCluster:

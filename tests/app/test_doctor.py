@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.clusters import record_of
 from tests.fakes import FakeClock, FakeSlurmctld
 from topology_plugin.adapters.files import RealFiles
 from topology_plugin.adapters.live_files import LiveFiles
@@ -24,7 +25,6 @@ from topology_plugin.app.machine_room import DMI_TAG, MachineRoom
 from topology_plugin.app.reconcile import Wish
 from topology_plugin.app.support_bundle import collect
 from topology_plugin.app.wiring import Wiring
-from topology_plugin.core import records
 from topology_plugin.core.checkup import Check, Patient, ServiceFacts
 from topology_plugin.core.issues import InputError
 from topology_plugin.jobs.simulated_cluster import CLUSTER_ARN, SimulatedCluster, mixed
@@ -64,13 +64,7 @@ class Stage:
         conf.write_text("SlurmctldParameters=enable_configless\n" + conf.read_text())
         registry = RegistryDirectory(self.room.registry, RealFiles(), self.clock)
         for machine in self.cluster.nodes:
-            answers = {} if machine.label is None else {"resource-config": machine.label}
-            registry.write(
-                records.Record(
-                    CLUSTER_ARN, machine.instance_id, f"{machine.group}-{machine.number}", machine.address,
-                    machine.agent_address, machine.group, machine.instance_type, answers=answers,
-                )
-            )  # fmt: skip
+            registry.write(record_of(machine))
 
     @property
     def wiring(self) -> Wiring:

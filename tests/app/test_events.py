@@ -17,7 +17,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tests.app.stage import GB, P5, Stage, record
+from tests.app.stage import Stage
+from tests.clusters import CPU, GB, P5, record_of
 from tests.fake_aws import Failure, Service
 from topology_plugin.adapters.ec2 import Ec2Topology
 from topology_plugin.adapters.slurm import Answer
@@ -28,14 +29,12 @@ from topology_plugin.core.topology import Blocks
 from topology_plugin.jobs.simulated_cluster import (
     Machine,
     SimulatedCluster,
-    SimulatedGroup,
     cluster,
     in_tree,
     in_ultraservers,
     without_network_data,
 )
 
-CPU = SimulatedGroup("worker-cpu", "ml.c5.9xlarge", ("cpu",))
 LEAVES = ("nn-la0", "nn-la1", "nn-la7")
 SPARE = in_tree("worker-p5", "ml.p5.48xlarge", 40, per_leaf=4)
 START = cluster(P5, GB, CPU).with_machines(
@@ -322,6 +321,6 @@ def test_records_written_meanwhile_count(tmp_path: Path) -> None:
     world.stage.go(100)
     before = world.stage.hash()
     late = next(m for m in world.truth.members("worker-p5") if m.instance_id not in world.told and m.number % 2)
-    world.stage.registry.write(record(late))
+    world.stage.registry.write(record_of(late))
     world.stage.go(200)
     assert world.stage.hash() != before

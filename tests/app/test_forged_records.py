@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.stage import Stage, labelled, record, small, unlabelled
+from tests.app.stage import Stage, labelled, small
+from tests.clusters import record_of, unlabelled
 from topology_plugin.core import records
 from topology_plugin.core.position import Position
 from topology_plugin.jobs.simulated_cluster import Machine
@@ -23,7 +24,7 @@ ELSEWHERE = Position(("nn-1a0", "nn-sa0", "nn-la1"))
 
 def data(machine: Machine) -> bytes:
     """A record as the machine's own hook would write it, but for a place of the forger's choice."""
-    return records.dump(record(replace(machine, label=ELSEWHERE)))
+    return records.dump(record_of(replace(machine, label=ELSEWHERE)))
 
 
 def changed(machine: Machine, **values: object) -> bytes:

@@ -12,7 +12,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from tests.app.stage import P5, Stage, labelled, unlabelled
+from tests.app.stage import Stage, labelled
+from tests.clusters import P5, unlabelled
 from topology_plugin.adapters.clock import SystemClock
 from topology_plugin.adapters.documents import Documents
 from topology_plugin.adapters.files import LEFTOVER, Operations, RealFiles

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.app.stage import Stage
+from tests.clusters import P5
 from topology_plugin.app import ownership
 from topology_plugin.app.observe_state import facts_in_force
 from topology_plugin.app.reconcile import Wish
@@ -19,7 +20,6 @@ from topology_plugin.core.resource_config import WrongOrchestrator
 from topology_plugin.core.sources import ApiGroup
 from topology_plugin.jobs.simulated_cluster import SimulatedGroup, cluster, in_tree
 
-P5 = SimulatedGroup("worker-p5", "ml.p5.48xlarge", ("train",))
 SMALL = cluster(P5).with_machines(in_tree("worker-p5", "ml.p5.48xlarge", 8))
 
 

@@ -6,16 +6,15 @@ from pathlib import Path
 
 from benchmarks.large_cluster import large_cluster, write_scontrol
 from tests.app.stage import Stage
+from tests.clusters import P5
 from topology_plugin.app.machine_room import MachineRoom
 from topology_plugin.app.observe_state import load_live, see
 from topology_plugin.app.wiring import Wiring
 from topology_plugin.core.position import Position
 from topology_plugin.core.topology_yaml import render
-from topology_plugin.jobs.simulated_cluster import SimulatedGroup, cluster, in_tree
+from topology_plugin.jobs.simulated_cluster import cluster, in_tree
 from topology_plugin.views.document import document
 from topology_plugin.views.scene import arrange
-
-P5 = SimulatedGroup("worker-p5", "ml.p5.48xlarge", ("train",))
 
 
 def test_what_a_pass_notes_is_shown_once(tmp_path: Path) -> None:

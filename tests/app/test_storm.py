@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.stage import P5, Stage, labelled, unlabelled
+from tests.app.stage import Stage, labelled
+from tests.clusters import P5, unlabelled
 from topology_plugin.jobs.simulated_cluster import cluster, in_tree
 
 

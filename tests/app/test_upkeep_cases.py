@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.app.stage import GB, P5, Stage, labelled, record, small, unlabelled
+from tests.app.stage import Stage, labelled, small
+from tests.clusters import GB, P5, record_of, unlabelled
 from tests.fake_aws import Failure, Service
 from topology_plugin.adapters.ec2 import Ec2Topology
 from topology_plugin.app import ownership
@@ -156,7 +157,7 @@ def test_br_23_a_listing_that_lags_removes_nobody_and_ends_in_one_update(tmp_pat
     for machine in labelled(simulated)[:3]:  # what the first refresh happens to see
         stage.record(machine)
     for machine in labelled(simulated):
-        real.write(record(machine))
+        real.write(record_of(machine))
     placed: list[int] = []
     start = stage.clock.time
 

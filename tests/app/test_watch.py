@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
-from tests.app.stage import P5, Stage, labelled, small, unlabelled
+from tests.app.stage import Stage, labelled, small
+from tests.clusters import CPU, P5, unlabelled
 from topology_plugin.adapters.slurm import Answer
 from topology_plugin.app.watch import DRIFT_SECONDS, Ground, Passes
 from topology_plugin.core import state_json
-from topology_plugin.jobs.simulated_cluster import SimulatedGroup, cluster, in_tree, without_network_data
+from topology_plugin.jobs.simulated_cluster import cluster, in_tree, without_network_data
 
 REFUSED = Answer(1, "", "slurm_reconfigure error: Unspecified error")
 
@@ -384,7 +385,7 @@ def test_a_hold_is_heeded_and_its_end_is_noticed_at_once(stage: Stage) -> None:
 def test_a_hold_keeps_the_words_that_the_agent_takes_out(tmp_path: Path) -> None:
     """Else a scale-up during a hold would leave every partition flat, as the default is where there are CPU nodes."""
     cpus = without_network_data("worker-cpu", "ml.c5.9xlarge", 2)
-    groups = (P5, SimulatedGroup("worker-cpu", "ml.c5.9xlarge", ("cpu",)))
+    groups = (P5, CPU)
     p5 = in_tree("worker-p5", "ml.p5.48xlarge", 17)
     stage = Stage(tmp_path, cluster(*groups).with_machines([*p5[:16], *cpus]))
     stage.go(200)

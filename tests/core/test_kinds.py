@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.clusters import conf_text, decide, names, words
+from tests.clusters import CPU, GB, P5, conf_text, decide, names, words
 from topology_plugin.jobs.simulated_cluster import (
     SimulatedCluster,
     SimulatedGroup,
@@ -16,9 +16,6 @@ from topology_plugin.jobs.simulated_cluster import (
     without_network_data,
 )
 
-P5 = SimulatedGroup("worker-p5", "ml.p5.48xlarge", ("train",))
-GB = SimulatedGroup("worker-gb", "ml.p6e-gb200.36xlarge", ("gb",))
-CPU = SimulatedGroup("worker-cpu", "ml.c5.9xlarge", ("cpu",))
 p5_nodes = in_tree("worker-p5", "ml.p5.48xlarge", 16)
 gb_nodes = in_ultraservers("worker-gb", [18, 18])
 cpu_nodes = without_network_data("worker-cpu", "ml.c5.9xlarge", 4)

@@ -8,16 +8,15 @@ from typing import Any
 
 import pytest
 
-from tests.clusters import decide, inventory_of
-from topology_plugin.core import state_json
+from tests.clusters import P5, decide, inventory_of
+from topology_plugin.core import decision_json, state_json
 from topology_plugin.core.decision import Identity, Memory, Placement
+from topology_plugin.core.inventory_json import Positions
 from topology_plugin.core.issues import InputError
 from topology_plugin.core.position import Position
 from topology_plugin.core.state import Counters, Owner, PassResult, State
 from topology_plugin.core.topology import Configuration
-from topology_plugin.jobs.simulated_cluster import SimulatedGroup, cluster, in_tree, mixed
-
-P5 = SimulatedGroup("worker-p5", "ml.p5.48xlarge", ("train",))
+from topology_plugin.jobs.simulated_cluster import cluster, in_tree, mixed
 
 
 def state_of(simulated: Any = None, **changes: Any) -> State:
@@ -52,6 +51,13 @@ def again(state: State) -> State:
 def test_a_state_is_the_same_after_its_own_json() -> None:
     state = state_of()
     assert again(state) == state
+
+
+def test_a_decision_with_blocks_of_several_sizes_is_the_same_after_its_own_json() -> None:
+    decision = decide(mixed(), {"block_sizes": [18, 36]})
+    positions = Positions()
+    written = json.loads(json.dumps(decision_json.dump_decision(decision, positions, {})))
+    assert decision_json.load_decision(written, Positions(positions.rows()), {}) == decision
 
 
 def with_memory(state: State, **changes: Any) -> State:

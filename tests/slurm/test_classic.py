@@ -6,20 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.clusters import GB, P5
 from tests.slurm.conftest import NewRoom
 from tests.slurm.room import Room
 from topology_plugin.core import topology_conf
 from topology_plugin.jobs.simulated_cluster import (
     SimulatedCluster,
-    SimulatedGroup,
     cluster,
     in_tree,
     in_ultraservers,
     mixed,
 )
-
-P5 = SimulatedGroup("worker-p5", "ml.p5.48xlarge", ("train",))
-GB = SimulatedGroup("worker-gb", "ml.p6e-gb200.36xlarge", ("gb",))
 
 
 def plugin(here: Room) -> str:

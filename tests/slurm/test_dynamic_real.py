@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from tests.clusters import P5
 from tests.slurm.conftest import NewRoom
-from topology_plugin.jobs.simulated_cluster import SimulatedGroup, cluster, in_tree
-
-P5 = SimulatedGroup("worker-p5", "ml.p5.48xlarge", ("train",))
+from topology_plugin.jobs.simulated_cluster import cluster, in_tree
 
 
 def test_a_dynamic_node_joins_with_its_instance_and_leaves_when_slurmctld_forgets_it(room: NewRoom) -> None:

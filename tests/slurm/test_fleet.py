@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from tests.bundle.conftest import bundle, sources  # noqa: F401  (fixtures)
+from tests.clusters import CPU, P5
 from tests.slurm.fleet import Fleet, bare_python_has_nothing
 from topology_plugin.core.position import Position
 from topology_plugin.jobs.simulated_cluster import (
@@ -30,9 +31,7 @@ from topology_plugin.jobs.simulated_cluster import (
     without_network_data,
 )
 
-P5 = SimulatedGroup("worker-p5", "ml.p5.48xlarge", ("train",))
 GB200 = SimulatedGroup("worker-gb200", "ml.p6e-gb200.36xlarge", ("gb200",))
-CPU = SimulatedGroup("worker-cpu", "ml.c5.9xlarge", ("cpu",))
 QUICK: dict[str, Any] = {
     "settle_seconds": 2,
     "poll_seconds": 0.2,

@@ -6,15 +6,15 @@ import time
 
 import pytest
 
+from tests.clusters import P5
 from tests.slurm.conftest import NewRoom
 from tests.slurm.interrupted import Counted, CountedSlurm, killed_at, points, reconciler
 from tests.slurm.room import Room
 from topology_plugin.adapters.slurm import Slurm
 from topology_plugin.app.apply import ApplyFailed, settle_jobs
 from topology_plugin.app.reconcile import Wish
-from topology_plugin.jobs.simulated_cluster import SimulatedGroup, cluster, in_tree
+from topology_plugin.jobs.simulated_cluster import cluster, in_tree
 
-P5 = SimulatedGroup("worker-p5", "ml.p5.48xlarge", ("train",))
 CLUSTER = cluster(P5).with_machines(
     [*in_tree("worker-p5", "ml.p5.48xlarge", 8, subnet="10.1", fabric="a"),
      *in_tree("worker-p5", "ml.p5.48xlarge", 8, subnet="10.2", fabric="b")]

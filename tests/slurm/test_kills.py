@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.clusters import CPU, GB
 from tests.slurm.conftest import NewRoom
 from tests.slurm.interrupted import killed_at, leftovers, passed, points
 from tests.slurm.room import Room
@@ -25,8 +26,6 @@ from topology_plugin.jobs.simulated_cluster import (
 )  # fmt: skip
 
 P5 = SimulatedGroup("worker-p5", "ml.p5.48xlarge", ("train", "more"))
-GB = SimulatedGroup("worker-gb", "ml.p6e-gb200.36xlarge", ("gb",))
-CPU = SimulatedGroup("worker-cpu", "ml.c5.9xlarge", ("cpu",))
 p5 = in_tree("worker-p5", "ml.p5.48xlarge", 20, per_leaf=4, seed=7)
 gb = in_ultraservers("worker-gb", [4, 4])
 EMPTY = cluster(P5, GB, CPU).with_machines(without_network_data("worker-cpu", "ml.c5.9xlarge", 1))

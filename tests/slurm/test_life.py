@@ -16,6 +16,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.clusters import CPU, GB, P5
 from tests.slurm.conftest import NewRoom
 from tests.slurm.interrupted import killed_at, leftovers, reconciler
 from tests.slurm.room import Room
@@ -28,7 +29,6 @@ from topology_plugin.core.position import Position
 from topology_plugin.jobs.simulated_cluster import (
     Machine,
     SimulatedCluster,
-    SimulatedGroup,
     cluster,
     in_tree,
     in_ultraservers,
@@ -40,9 +40,6 @@ WORKERS = 4  # so that test workers can share the sequences
 SEQUENCES = int(os.environ.get("SOAK_SEQUENCES", "24"))
 EVENTS = int(os.environ.get("SOAK_EVENTS", "6"))
 SEED = int(os.environ.get("SOAK_SEED", "1"))
-P5 = SimulatedGroup("worker-p5", "ml.p5.48xlarge", ("train",))
-GB = SimulatedGroup("worker-gb", "ml.p6e-gb200.36xlarge", ("gb",))
-CPU = SimulatedGroup("worker-cpu", "ml.c5.9xlarge", ("cpu",))
 START = cluster(P5, GB, CPU).with_machines(
     [
         *in_tree("worker-p5", "ml.p5.48xlarge", 8, per_leaf=4, leaves_per_spine=2),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.clusters import CPU, GB, P5
 from tests.slurm.conftest import NewRoom
 from tests.slurm.room import Room
 from topology_plugin.core.plan import digest
@@ -27,9 +28,6 @@ from topology_plugin.jobs.simulated_cluster import (
     without_network_data,
 )
 
-P5 = SimulatedGroup("worker-p5", "ml.p5.48xlarge", ("train",))
-GB = SimulatedGroup("worker-gb", "ml.p6e-gb200.36xlarge", ("gb",))
-CPU = SimulatedGroup("worker-cpu", "ml.c5.9xlarge", ("cpu",))
 p5 = in_tree("worker-p5", "ml.p5.48xlarge", 16, seed=7)
 gb = in_ultraservers("worker-gb", [4, 4])
 cpu = without_network_data("worker-cpu", "ml.c5.9xlarge", 3)

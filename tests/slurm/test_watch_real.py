@@ -13,19 +13,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.clusters import CPU, P5
 from tests.slurm.conftest import NewRoom
 from tests.slurm.room import Room
 from tests.slurm.watching import Watching
 from topology_plugin.jobs.simulated_cluster import (
     SimulatedCluster,
-    SimulatedGroup,
     cluster,
     in_tree,
     without_network_data,
 )
 
-P5 = SimulatedGroup("worker-p5", "ml.p5.48xlarge", ("train",))
-CPU = SimulatedGroup("worker-cpu", "ml.c5.9xlarge", ("cpu",))
 cpu = without_network_data("worker-cpu", "ml.c5.9xlarge", 1)
 
 
