@@ -136,6 +136,16 @@ def test_messages_that_operators_search_for_are_ones_that_the_code_says() -> Non
         assert message in code, message
 
 
+def test_units_that_alerts_messages_and_texts_name_are_those_that_are_installed() -> None:
+    known = {path.name for path in (ROOT / "lifecycle_scripts/systemd").iterdir()}
+    places = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "deploy").iterdir()]
+    text = "".join(path.read_text() for path in (*places, *(ROOT / "topology_plugin").rglob("*.py")))
+    named = set(re.findall(r"hyperpod-topology[a-z-]*\.(?:service|path)\b", text))
+    called = re.findall(r"systemctl [a-z]+ (hyperpod-topology[a-z-]*)(?![a-z.-])", text)  # ".service" left out
+    assert len(named) == 3
+    assert named | {f"{name}.service" for name in called} <= known
+
+
 def test_the_stock_line_stands_above_the_one_that_starts_slurm() -> None:
     text = (ROOT / "docs/deploy.md").read_text()
     ours = text.index('ExecuteBashScript("./hyperpod-topology/entry.sh").run()')
