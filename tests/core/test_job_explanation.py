@@ -11,7 +11,7 @@ from topology_plugin.core.job_explanation import JobWhy, explain_job
 from topology_plugin.core.live import Job, Live
 from topology_plugin.core.settings import Settings, parse
 from topology_plugin.core.state import State
-from topology_plugin.core.topology import FLAT_ONLY
+from topology_plugin.core.topology import FLAT_ONLY, Tree
 
 
 def short_blocks() -> State:
@@ -131,7 +131,13 @@ def test_a_job_cannot_span_roots() -> None:
     assert never.for_good and "9 nodes is a size that train cannot run" in never.what
     busy = tuple(f"ip-10-1-0-{i}" for i in (1, 2, 3, 4, 9, 10, 11, 12))
     (waits,) = why(of, asks(6, "train"), busy).holds
-    assert "cannot span roots" in waits.what and not waits.for_good
+    assert "cannot span roots; the one with most room has 4 idle nodes" in waits.what and not waits.for_good
+    tree = of.desired.topology("tree")
+    assert tree is not None and isinstance(tree.body, Tree)
+    top_down = replace(tree, body=Tree(tree.body.switches[::-1]))  # as others may have written it
+    written = replace(of.desired, topologies=(replace(top_down, default=True),), words=dict.fromkeys(of.desired.words))
+    told = why(replace(of, in_force=written), asks(6, "train"), busy)
+    assert told.holds == (waits,)
 
 
 def test_a_job_held_from_before_says_how_to_release_it_and_ours_that_it_is_released() -> None:

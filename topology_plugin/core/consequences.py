@@ -75,12 +75,7 @@ def _places(body: Body) -> Iterator[tuple[str, Iterable[str]]]:
     if isinstance(body, Blocks):
         yield from ((block.name, block.nodes) for block in body.blocks)
     elif isinstance(body, Tree) and len(roots := body.roots()) > 1:
-        by_name = {switch.name: switch for switch in body.switches}
-        for root in roots:
-            below = [root]
-            for switch in below:  # grows as it is walked
-                below.extend(by_name[child] for child in switch.children if child in by_name)
-            yield root.name, [node for switch in below for node in switch.nodes]
+        yield from ((root.name, body.nodes_below(root)) for root in roots)
 
 
 def job_concerns(

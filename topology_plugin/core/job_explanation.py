@@ -204,24 +204,16 @@ def _segments(count: int) -> str:
 def _in_tree(body: Tree, job: Job, live: Live, allowed: set[str]) -> Iterator[Hold]:
     idle = {n for n in allowed if live.states.get(n) == "idle"}
     wanted = max(job.nodes_wanted, 1)
-    below: dict[str, list[str]] = {}
-    for switch in body.switches:
-        below[switch.name] = [n for n in switch.nodes if n in allowed]
-        for child in switch.children:
-            below[switch.name] += below.get(child, [])
-    if len(body.roots()) > 1:
-        free = max(sum(1 for n in below[root.name] if n in idle) for root in body.roots())
+    roots = body.roots()
+    if len(roots) > 1:
+        free = max(len(idle.intersection(body.nodes_below(root))) for root in roots)
         if free < wanted <= len(idle):
             yield Hold(f"cannot span roots; the one with most room has {free} idle nodes, {len(idle)} are idle in all")
     if job.switches:
-        leaves = sorted((len(below[s.name]) for s in body.switches if s.nodes), reverse=True)
-        room = sorted((sum(1 for n in below[s.name] if n in idle) for s in body.switches if s.nodes), reverse=True)
+        leaves = sorted((len(allowed.intersection(s.nodes)) for s in body.switches if s.nodes), reverse=True)
+        room = sorted((len(idle.intersection(s.nodes)) for s in body.switches if s.nodes), reverse=True)
         asks = f"--switches={job.switches}"
-        wait = (
-            f"after {job.switch_wait} s it starts anyway"
-            if job.switch_wait
-            else "after max_switch_wait it starts anyway"
-        )
+        wait = f"after {f'{job.switch_wait} s' if job.switch_wait else 'max_switch_wait'} it starts anyway"
         if sum(leaves[: job.switches]) < wanted:
             largest = "largest leaf has" if job.switches == 1 else f"largest {job.switches} leaves have"
             have = f"the {largest} {sum(leaves[: job.switches])} nodes"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain
+from itertools import accumulate
 from typing import Any, TypeAlias
 
 from topology_plugin.core.hostlists import node_order
@@ -95,19 +95,7 @@ def _joined(ranges: Iterable[tuple[int, int]]) -> Ranges:
 
 def _refused_by_tree(tree: Tree, nodes: frozenset[str]) -> Ranges:
     """A job never spans two roots, and never takes a node under no switch."""
-    switches = {switch.name: switch for switch in tree.switches}
-    largest = 0
-    for root in tree.roots():
-        reached = {root.name: root}
-        pending = [root]
-        while pending:
-            # Each switch once: a loop, with which Slurm does not start, must not be walked for ever.
-            children = pending.pop().children
-            below = {child: switches[child] for child in children if child in switches and child not in reached}
-            reached.update(below)
-            pending.extend(below.values())
-        found = nodes.intersection(chain.from_iterable(switch.nodes for switch in reached.values()))
-        largest = max(largest, len(found))
+    largest = max((len(nodes.intersection(tree.nodes_below(root))) for root in tree.roots()), default=0)
     if not largest:
         return ()  # no switch reaches any of them: Slurm then chooses as if flat
     return _joined([(largest + 1, len(nodes))])

@@ -33,6 +33,14 @@ class Tree:
         below = {child for switch in self.switches for child in switch.children}
         return tuple(switch for switch in self.switches if switch.name not in below)
 
+    def nodes_below(self, switch: Switch) -> Iterator[str]:
+        """Its nodes and those of all switches below it, each switch once: a loop must not be walked for ever."""
+        left = {other.name: other for other in self.switches if other.name != switch.name}
+        reached = [switch]
+        for one in reached:  # grows as it is walked
+            reached.extend(left.pop(child) for child in one.children if child in left)
+        return chain.from_iterable(one.nodes for one in reached)
+
 
 @dataclass(frozen=True, slots=True)
 class Block:
