@@ -134,10 +134,34 @@ def test_a_root_that_is_not_there_is_a_mistake_and_none_is_made(
     assert not (tmp_path / "none").exists()
 
 
-def test_with_its_output_closed_a_command_ends_quietly() -> None:
-    command = f"{sys.executable} -m topology_plugin show --from {CAPTURED} >&-"
-    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+NO_ROOM = "hyperpod-topology: No space left on device\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "said"),
+    [
+        pytest.param("show --from {} >&-", 0, "", id="closed"),
+        pytest.param("show -o html --from {} >&-", 0, "", id="a page, closed"),
+        pytest.param("show --from {} >/dev/full", 1, NO_ROOM, id="full"),
+        pytest.param("show none --from {} 2>/dev/full", 2, "", id="nobody hears it"),
+        pytest.param("show none --from {} 2>&-", 2, "", id="talk closed"),
+    ],
+)
+def test_where_its_output_cannot_be_written_a_command_ends_as_documented(command: str, code: int, said: str) -> None:
+    line = f"{sys.executable} -m topology_plugin {command.format(CAPTURED)}"
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    done = subprocess.run(
+        ["/bin/sh", "-c", line], env=buffered, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", said)
+
+
+def test_a_terminal_of_another_encoding_gets_what_it_can_show() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "topology_plugin", "show", "train", "--from", str(CAPTURED)],
+        env={**os.environ, "PYTHONIOENCODING": "latin-1"}, capture_output=True, encoding="latin-1", timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "") and "?? nn-" in done.stdout
 
 
 def test_doctor_exits_with_4_when_something_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
@@ -204,11 +228,12 @@ def on_a_terminal(*arguments: str, width: int = 60, **more: str) -> str:
     return data.decode()
 
 
-def test_a_terminal_gets_colours_and_node_names_are_not_wrapped_there(tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", [{}, {"COLUMNS": "0"}], ids=["40 columns", "none said"])
+def test_a_terminal_gets_colours_and_node_names_are_not_wrapped_there(tmp_path: Path, more: dict[str, str]) -> None:
     odd = state(inventory(120, 0, 0, per_leaf=120, unlabelled=tuple(range(0, 120, 2))))
     path = tmp_path / "odd.json"
     path.write_text(json.dumps(state_json.dump(odd)))
-    text = on_a_terminal("show", "--from", str(path), width=40)
+    text = on_a_terminal("show", "--from", str(path), width=40, **more)
     assert "\x1b[" in text
     rows = [row for row in text.splitlines() if "ip-10-1-0-[2,4,6" in row]
     assert rows and "118,120]" in rows[0]

@@ -201,6 +201,18 @@ def test_as_the_hook_it_says_and_does_what_the_command_line_does(
     assert ways[0][0] == code
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
+def test_a_registration_that_can_be_told_to_nobody_is_one(machine: Machine, unbuffered: str) -> None:
+    machine.tag(A1)
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "topology_plugin", "register"],
+            env={**os.environ, **NO_IMDS, "HYPERPOD_TOPOLOGY_ROOT": str(machine.path), "PYTHONUNBUFFERED": unbuffered},
+            stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False,
+        )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "") and len(list(machine.nodes.iterdir())) == 1
+
+
 def test_sixteen_machines_that_boot_together_all_register(machine: Machine, tmp_path: Path) -> None:
     document = cases.g(16)["rc"]
     document["ClusterConfig"] = {"ClusterArn": cases.ARN}

@@ -14,7 +14,8 @@ import click
 
 from topology_plugin.cli.interruption import cleaned_up
 from topology_plugin.cli.main import Door
-from topology_plugin.cli.terminal import put, say
+from topology_plugin.cli.talk import say
+from topology_plugin.cli.terminal import put
 
 if TYPE_CHECKING:
     from topology_plugin.app.demo import Demo, JobStory, Step

@@ -9,7 +9,8 @@ import click
 from topology_plugin.app.observe_state import facts_in_force, load_live, see
 from topology_plugin.cli.endings import EXIT_PENDING
 from topology_plugin.cli.main import Door
-from topology_plugin.cli.terminal import busy, put, put_json, say
+from topology_plugin.cli.talk import say
+from topology_plugin.cli.terminal import busy, put, put_json
 from topology_plugin.core.diff import compare
 from topology_plugin.views.words import document, told
 

@@ -9,7 +9,8 @@ import click
 from topology_plugin import __version__
 from topology_plugin.cli.endings import EXIT_WRONG
 from topology_plugin.cli.main import Door
-from topology_plugin.cli.terminal import busy, put, put_json, say
+from topology_plugin.cli.talk import say
+from topology_plugin.cli.terminal import busy, put, put_json
 from topology_plugin.core.checkup import Check, bad
 from topology_plugin.core.issues import InputError
 from topology_plugin.views.doctored import document, lines

@@ -10,7 +10,8 @@ from topology_plugin.app.explain import faults, subject
 from topology_plugin.app.observe_state import load_live, see
 from topology_plugin.cli.completion import targets
 from topology_plugin.cli.main import Door
-from topology_plugin.cli.terminal import busy, put, put_json, say
+from topology_plugin.cli.talk import say
+from topology_plugin.cli.terminal import busy, put, put_json
 from topology_plugin.core.explanation import explain_node, explain_partition
 from topology_plugin.core.job_explanation import explain_job
 from topology_plugin.views import explained

@@ -6,7 +6,8 @@ import click
 
 from topology_plugin.cli.endings import EXIT_PENDING
 from topology_plugin.cli.main import Door
-from topology_plugin.cli.terminal import put, put_json, say
+from topology_plugin.cli.talk import say
+from topology_plugin.cli.terminal import put, put_json
 from topology_plugin.core.issues import InputError
 
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 import click
 
 from topology_plugin.cli.main import Door
-from topology_plugin.cli.terminal import say
+from topology_plugin.cli.talk import say
 
 LIMIT = 15.0  # seconds; slurmctld's start waits for this command
 LOCK_WAIT = 3.0

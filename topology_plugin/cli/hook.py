@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from typing import TYPE_CHECKING
 
 from topology_plugin.cli.endings import exit_code
+from topology_plugin.cli.talk import say
 
 if TYPE_CHECKING:
     from topology_plugin.app.wiring import Wiring
@@ -17,8 +19,10 @@ ROOT, INSTANCE_ID = "HYPERPOD_TOPOLOGY_ROOT", "HYPERPOD_TOPOLOGY_INSTANCE_ID"
 def main() -> None:
     """`register` without an option, as the hook calls it, starts without the library that reads the others' options:
     that would be a quarter of what a node spends at boot."""
-    if sys.argv[1:] == ["register"]:
-        sys.exit(exit_code(_at_boot))
+    sys.exit(exit_code(_at_boot if sys.argv[1:] == ["register"] else _by_options))
+
+
+def _by_options() -> None:
     from topology_plugin.cli.main import main as command_line
 
     command_line()
@@ -33,16 +37,13 @@ def _at_boot() -> None:
 
 def register(wiring: Wiring, instance_id: str | None, verbose: bool = False) -> None:
     """Result to stdout, talk to stderr. Raises InputError and PassError as `Registrar.register`."""
-    done = wiring.registrar(instance_id, _say).register()
+    done = wiring.registrar(instance_id, say).register()
     if done is None:
         print("nothing to register: the registry is switched off (registry: null)")
         return
     for note in done.notes:
-        _say(note)
-    print(done.sentence())
+        say(note)
+    with contextlib.suppress(OSError):  # it is registered, whether anybody can read that or not
+        print(done.sentence())
     if verbose:
-        print(f"known by {done.how}", file=sys.stderr)
-
-
-def _say(sentence: str) -> None:
-    print(f"hyperpod-topology: {sentence}", file=sys.stderr, flush=True)
+        say(f"known by {done.how}")

@@ -34,7 +34,7 @@ class JobView:
         except InputError as error:
             if self._given is not None or self._loaded is None:
                 raise
-            from topology_plugin.cli.terminal import say
+            from topology_plugin.cli.talk import say
 
             say(f"only Slurm itself can be asked ({error.issues[0]}): layers have no numbers")
             return None

@@ -8,7 +8,7 @@ import click
 
 from topology_plugin.cli.endings import EXIT_PENDING
 from topology_plugin.cli.main import Door
-from topology_plugin.cli.terminal import say
+from topology_plugin.cli.talk import say
 
 if TYPE_CHECKING:
     from topology_plugin.app.reconcile import Outcome

@@ -6,7 +6,8 @@ import click
 
 from topology_plugin.cli.job_view import JobView
 from topology_plugin.cli.main import Door
-from topology_plugin.cli.terminal import put_json, say
+from topology_plugin.cli.talk import say
+from topology_plugin.cli.terminal import put_json
 from topology_plugin.core.issues import InputError, Issue
 from topology_plugin.core.live import Job, Live
 from topology_plugin.jobs import history, room

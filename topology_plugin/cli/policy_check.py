@@ -8,7 +8,7 @@ import click
 
 from topology_plugin.cli.endings import EXIT_FAILED
 from topology_plugin.cli.job_view import JobView
-from topology_plugin.cli.terminal import say
+from topology_plugin.cli.talk import say
 from topology_plugin.core.issues import InputError, Issue
 from topology_plugin.jobs import policy
 from topology_plugin.jobs.policy_trial import trial

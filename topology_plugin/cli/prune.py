@@ -6,6 +6,7 @@ import click
 
 from topology_plugin.cli.endings import EXIT_PENDING
 from topology_plugin.cli.main import Door
+from topology_plugin.cli.talk import say
 
 
 @click.command()
@@ -28,7 +29,7 @@ def prune(door: Door, apply: bool) -> int:
         click.echo("nothing to prune: the registry is switched off (registry: null)")
         return 0
     for note in done.notes:
-        click.echo(f"hyperpod-topology: {note}", err=True)
+        say(note)
     for instance_id, record in done.gone.items():
         name = f"{instance_id} ({record.instance_name or 'no name'}, group {record.group})"
         did = "removed" if instance_id in done.removed else "stays" if apply else "would be removed"

@@ -9,7 +9,7 @@ import click
 
 from topology_plugin.cli.job_view import JobView
 from topology_plugin.cli.main import Door
-from topology_plugin.cli.terminal import say
+from topology_plugin.cli.talk import say
 from topology_plugin.core.hostlists import expand
 from topology_plugin.core.issues import InputError, Issue
 from topology_plugin.core.live import Job

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -11,7 +10,8 @@ from topology_plugin.adapters.collector import paused
 from topology_plugin.app.observe_state import facts_in_force, load_live, recent_generations, see
 from topology_plugin.cli.completion import partitions
 from topology_plugin.cli.main import Door
-from topology_plugin.cli.terminal import busy, put, put_json, say
+from topology_plugin.cli.talk import say
+from topology_plugin.cli.terminal import busy, on_terminal, put, put_json
 from topology_plugin.core.issues import InputError, Issue
 from topology_plugin.core.settings import unknown_partitions
 from topology_plugin.views.scene import arrange
@@ -85,7 +85,7 @@ def _drawn(form: str, wiring: Wiring, seen: Seen, scene: Scene, given: str | Non
     from topology_plugin.views.page import page
     from topology_plugin.views.words import told
 
-    if sys.stdout.isatty():
+    if on_terminal():
         raise InputError(Issue("-o html", "a page is for a browser, not for a terminal", "write it to a file: > FILE"))
     state = seen.state
     jobs = scene.live.jobs if scene.live else ()

@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 
 from topology_plugin.cli.main import Door
-from topology_plugin.cli.terminal import put_json, say
+from topology_plugin.cli.talk import say
+from topology_plugin.cli.terminal import put_json
 from topology_plugin.core.issues import InputError, Issue
 from topology_plugin.jobs import outcome, traces
 from topology_plugin.jobs.columns import columns

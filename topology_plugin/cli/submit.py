@@ -11,7 +11,7 @@ import click
 
 from topology_plugin.cli.job_view import JobView
 from topology_plugin.cli.main import Door
-from topology_plugin.cli.terminal import say
+from topology_plugin.cli.talk import say
 from topology_plugin.core.issues import InputError, Issue, PassError
 from topology_plugin.core.live import Job
 from topology_plugin.jobs import levels, submission

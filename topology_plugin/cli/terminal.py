@@ -18,14 +18,18 @@ if TYPE_CHECKING:  # `merge` and `watch` only talk, and draw nothing
 _LOOKS = {"title": "bold", "name": "cyan", "dim": "bright_black", "ok": "green", "warn": "yellow", "bad": "bold red"}
 
 
-def colours(stream: Any = None) -> bool:
+def colours() -> bool:
     """NO_COLOR (any value) and TERM=dumb are respected; FORCE_COLOR is for pagers that can show it."""
     if os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR"):
         return True
-    chosen = stream or sys.stdout  # None where whoever started us closed it
-    return os.environ.get("TERM") != "dumb" and chosen is not None and bool(chosen.isatty())
+    return os.environ.get("TERM") != "dumb" and on_terminal()
+
+
+def on_terminal() -> bool:
+    """Whether results are read by a person right away."""
+    return sys.stdout is not None and sys.stdout.isatty()  # None where whoever started us closed it
 
 
 def put(lines: Iterable[Line]) -> None:
@@ -38,7 +42,8 @@ def put(lines: Iterable[Line]) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    console = Console(soft_wrap=True, highlight=False, force_terminal=True)
+    # Nothing is wrapped, so the width says nothing; rich would print nothing at all where COLUMNS is 0.
+    console = Console(soft_wrap=True, highlight=False, force_terminal=True, width=80)
     for line in lines:
         text = Text(no_wrap=True)
         for piece, style in line.pieces:
@@ -73,8 +78,3 @@ def busy(sentence: str) -> Iterator[None]:
 
 def put_json(document: Any) -> None:
     click.echo(json.dumps(document, indent=2, ensure_ascii=False))
-
-
-def say(sentence: str) -> None:
-    """Talk goes to stderr, so that results can be piped."""
-    click.echo(f"hyperpod-topology: {sentence}", err=True)

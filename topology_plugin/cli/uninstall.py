@@ -6,7 +6,7 @@ import click
 
 from topology_plugin.cli.endings import EXIT_PENDING
 from topology_plugin.cli.main import Door
-from topology_plugin.cli.terminal import say
+from topology_plugin.cli.talk import say
 
 
 @click.command()

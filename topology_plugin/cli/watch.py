@@ -11,7 +11,7 @@ from types import FrameType
 import click
 
 from topology_plugin.cli.main import Door
-from topology_plugin.cli.terminal import say
+from topology_plugin.cli.talk import say
 
 
 @click.command()
