@@ -107,6 +107,16 @@ def test_submit_shows_what_it_would_pass(here: Path) -> None:
     assert "could not be asked" in done.stderr
 
 
+def test_that_there_is_no_sbatch_is_said_once(here: Path) -> None:
+    done = run(here, "submit", *FROM, "--", "-N2", "--wrap", "true", code=1)
+    assert done.stderr.count("sbatch cannot be started") == 1 and done.stdout == ""
+
+
+def test_a_hold_has_any_bytes_for_a_reason(here: Path) -> None:
+    run(here, "hold", "\udcff until Friday")
+    assert "? until Friday" in next((here / "root").rglob("hold.json")).read_text()
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -124,6 +134,15 @@ def test_submit_shows_what_it_would_pass(here: Path) -> None:
         pytest.param(("simulate", sys.executable), "is not text", id="a trace that is none"),
         pytest.param(("simulate", *()), "needs a trace or --synthetic", id="no trace"),
         pytest.param(("simulate", "--synthetic", "kalos", "--jobs", "2"), "not found", id="no slurmctld"),
+        pytest.param(("simulate", "--synthetic", "kalos", "--losses", "nan"), "is no number", id="no number"),
+        pytest.param(
+            ("simulate", "--synthetic", "kalos", "--losses", "inf"), "not in the range", id="no end of losses"
+        ),
+        pytest.param(
+            ("simulate", "--synthetic", "kalos", "--policy", "ours+" + "9" * 400),
+            "ours+MINUTES",
+            id="no end of minutes",
+        ),
         pytest.param(("advise", "--policy", *FROM), "not found", id="no slurmctld for a trial"),
     ],
 )

@@ -87,7 +87,7 @@ def hold(door: Door, reason: str) -> None:
 
     doors = door.wiring().doors()
     with PassLock(doors.generations.state_dir):
-        ownership.hold(doors, reason)
+        ownership.hold(doors, reason.encode(errors="replace").decode())  # an argument may be any bytes
     click.echo("on hold until `hyperpod-topology resume`")
 
 

@@ -126,7 +126,7 @@ def _shared_options() -> list[click.Parameter]:
         ),
         option("--set", metavar="NAME=VALUE", multiple=True, help="A setting (also: --<setting> VALUE)."),
         *settings,
-        option("-v", "--verbose", count=True, default=None, help="Say more: reasons; twice: every step."),
+        option("-v", "--verbose", count=True, default=None, help="Say more: reasons, every step, all notes."),
     ]
 
 

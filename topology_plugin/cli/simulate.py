@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -20,6 +22,14 @@ from topology_plugin.jobs.play import Play
 from topology_plugin.jobs.policies import Place, place_of, policies
 
 
+class _Number(click.FloatRange):
+    """Without `nan`, which is in every range."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        found: float = super().convert(value, param, ctx)
+        return self.fail(f"{value!r} is no number.", param, ctx) if math.isnan(found) else found
+
+
 @click.command()
 @click.argument("trace", required=False)
 @click.option("--cluster", default="p5:256x16", show_default=True, metavar="p5:NxLEAF|gb200:NxSIZE", help="The nodes.")
@@ -30,12 +40,10 @@ from topology_plugin.jobs.policies import Place, place_of, policies
 @click.option(
     "--jobs", "count", type=click.IntRange(min=1), default=300, show_default=True, help="Jobs of --synthetic."
 )
+@click.option("--load", type=_Number(0.05, 5), default=0.9, show_default=True, help="Offered load of --synthetic.")
+@click.option("--occupancy", type=_Number(0.05, 1), help="Keep the cluster this full instead of the arrivals.")
 @click.option(
-    "--load", type=click.FloatRange(0.05, 5), default=0.9, show_default=True, help="Offered load of --synthetic."
-)
-@click.option("--occupancy", type=click.FloatRange(0.05, 1), help="Keep the cluster this full instead of the arrivals.")
-@click.option(
-    "--losses", type=click.FloatRange(min=0), default=0.0, show_default=True, help="Lost nodes per 1,000 node-days."
+    "--losses", type=_Number(0, 100_000), default=0.0, show_default=True, help="Lost nodes per 1,000 node-days."
 )
 @click.option("--seed", type=int, default=1, show_default=True)
 @click.option("--write", "target", metavar="FILE", help="Only write the trace, as JSON lines (also converts sacct's).")

@@ -64,10 +64,10 @@ def submit(
         return 0
     say("sbatch " + shlex.join(line))
     answer = view.wiring.slurm.run("sbatch", *line, timeout=24 * 3600, stdin=script.piped)
-    click.echo(answer.out, nl=False)
-    click.echo(answer.error, nl=False, err=True)
     if answer.code is None:
         raise PassError(answer.words)
+    click.echo(answer.out, nl=False)
+    click.echo(answer.error, nl=False, err=True)
     return answer.code
 
 

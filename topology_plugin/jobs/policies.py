@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -100,8 +101,8 @@ def policy(name: str) -> Policy:
     if name == "ours":
         return Policy(name, Settings())
     try:
-        if name.startswith("ours+") and name[5:].isdigit():
-            return Policy(name, Settings(), 60.0 * int(name[5:]))
+        if patient := re.fullmatch(r"ours\+([0-9]{1,6})", name):
+            return Policy(name, Settings(), 60.0 * int(patient[1]))
         if not name.startswith("block-"):
             raise ValueError("write flat, ours, ours+MINUTES or block-SIZE")
         return Policy(name, Settings(block_sizes=parse("block_sizes", name.removeprefix("block-"))))
