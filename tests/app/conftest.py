@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.app.machine import Machine
+from tests.app.ward import Ward
 
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def admitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("ward")
+    Ward(directory).merge()
+    return directory
+
+
+@pytest.fixture
+def ward(tmp_path: Path, admitted: Path) -> Ward:
+    """A copy, as to make it takes longer than to examine it."""
+    shutil.copytree(admitted, tmp_path / "room", symlinks=True)
+    return Ward(tmp_path / "room", made=True)
