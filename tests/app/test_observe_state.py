@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from benchmarks.large_cluster import large_cluster, write_scontrol
-from tests.app.stage import Stage
+from tests.app.stage import Stage, small
 from tests.clusters import P5
 from topology_plugin.app.machine_room import MachineRoom
 from topology_plugin.app.observe_state import load_live, see
+from topology_plugin.app.reconcile import Wish
 from topology_plugin.app.wiring import Wiring
 from topology_plugin.core.position import Position
 from topology_plugin.core.topology_yaml import render
@@ -25,6 +27,15 @@ def test_what_a_pass_notes_is_shown_once(tmp_path: Path) -> None:
     notes = document(arrange(see(Stage(tmp_path, simulated).wiring).state))["notes"]
     assert sum("nn-9 is reported below different switches" in note for note in notes) == 1
     assert len(set(notes)) == len(notes)
+
+
+def test_files_that_say_something_else_than_slurmctld_runs_are_told_in_words(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, small())
+    stage.wiring.reconciler().run(Wish())
+    assert see(stage.wiring).files == ()
+    stage.yaml.write_text("[]\n")
+    (told,) = see(stage.wiring).files
+    assert re.fullmatch(r"replace topology\.yaml \(\d+ bytes\)", told)
 
 
 def test_slurm_tells_its_nodes_once_for_the_topology_and_for_their_states(tmp_path: Path) -> None:

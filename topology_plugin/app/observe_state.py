@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from topology_plugin.adapters import given_file
 from topology_plugin.adapters.root import exists, is_file
 from topology_plugin.app.wiring import Wiring
 from topology_plugin.core import state_json
 from topology_plugin.core.diff import Diff, Fact, places
 from topology_plugin.core.generation import Generation
 from topology_plugin.core.issues import InputError, Issue
+from topology_plugin.core.json_document import json_object
 from topology_plugin.core.live import Live
 from topology_plugin.core.state import State
+from topology_plugin.core.steps import sentence
 from topology_plugin.core.topology import Configuration
 
 if TYPE_CHECKING:
@@ -54,11 +55,11 @@ def see(wiring: Wiring, given: str | None = None) -> Seen:
             tried.extend(error.issues)
     for path in state_files(wiring):
         try:
-            state = state_json.load(json.loads(path.read_bytes()))
+            state = written(path)
         except FileNotFoundError:
             tried.append(Issue(str(path), "is not there"))
-        except (OSError, ValueError, RecursionError) as error:
-            tried.append(Issue(str(path), f"cannot be read: {error}"))
+        except OSError as error:
+            tried.append(Issue(str(path), f"cannot be read: {error.strerror or error}"))
         except InputError as error:
             tried.extend(error.issues)
         else:
@@ -80,7 +81,7 @@ def _pass_in_memory(wiring: Wiring) -> Seen:
     reconciler = wiring.reconciler()
     thought = reconciler.think(Wish(dry_run=True, ask=False))
     settled = thought.state.in_force == thought.state.desired
-    files = tuple(str(step) for step in thought.plan.file_steps) if settled else ()
+    files = tuple(sentence(step) for step in thought.plan.file_steps) if settled else ()
     return Seen(thought.state, "a pass in memory just now", True, slurm=reconciler.doors.slurm, files=files)
 
 
@@ -101,15 +102,21 @@ def state_files(wiring: Wiring) -> list[Path]:
     return [directory / STATE_FILE for directory in directories if directory is not None]
 
 
+def written(path: Path) -> State:
+    """The state in a state.json of ours. Raises OSError, InputError."""
+    return state_json.load(json_object(path.read_bytes(), str(path)), str(path))
+
+
 def facts_in_force(wiring: Wiring, state: State) -> dict[str, Fact]:
     """What the generation in force rests on, node by node; {} where its facts.json cannot be read."""
     if state.generation is None:
         return {}
     for base in (path.parent for path in state_files(wiring)):
         try:
-            facts = json.loads((base / "generations" / str(state.generation) / "facts.json").read_bytes())
-            return {str(n): Fact(f.get("instance_id"), f.get("source")) for n, f in facts.items()}
-        except (OSError, ValueError, RecursionError, AttributeError):
+            path = base / "generations" / str(state.generation) / "facts.json"
+            facts = json_object(path.read_bytes(), str(path))
+            return {node: Fact(fact.get("instance_id"), fact.get("source")) for node, fact in facts.items()}
+        except (OSError, InputError, AttributeError):
             continue
     return {}
 
@@ -165,24 +172,15 @@ def load_live(wiring: Wiring, seen: Seen | None = None) -> Live | None:
 
 
 def _from_file(given: str) -> Seen:
-    where = "standard input" if given == "-" else given
+    where = given_file.shown(given)
     try:
-        text = sys.stdin.read() if given == "-" else Path(given).read_text(encoding="utf-8-sig")
-        data: Any = json.loads(text)
-    except OSError as error:
-        raise InputError(Issue(where, f"cannot be read: {error.strerror or error}")) from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(Issue(where, f"is no JSON: {error}")) from None
-    if isinstance(data, dict) and (data.get("kind") in ("List", "NodeList", "Node") or "items" in data):
-        from topology_plugin.core.kubernetes import cluster
+        data = json_object(given_file.read(given), where)
+        if data.get("kind") in ("List", "NodeList", "Node") or "items" in data:
+            from topology_plugin.core.kubernetes import cluster
 
-        state, live = cluster(data)
-        return Seen(state, f"{where} (Kubernetes nodes)", True, live=live)
-    try:
-        return Seen(state_json.load(data), where, False)
+            state, live = cluster(data)
+            return Seen(state, f"{where} (Kubernetes nodes)", True, live=live)
+        return Seen(state_json.load(data, where), where, False)
     except InputError as error:
         remedy = "give a state.json, or the output of `kubectl get nodes -o json`"
-        raise InputError(Issue(where, f"{issue.what}", remedy) for issue in error.issues) from None
-
-
-__all__ = ["Seen", "is_controller", "load_live", "observe", "see", "state_files"]
+        raise InputError(replace(issue, remedy=remedy) for issue in error.issues) from None

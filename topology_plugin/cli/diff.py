@@ -46,7 +46,8 @@ def diff(door: Door, form: str, given: str | None) -> int:
     found = compare(seen.state, live.jobs if live else (), facts)
     if seen.files:
         stale = "the files on disk do not say what slurmctld runs and is desired"
-        found = replace(found, other=(*found.other, f"{stale}; a pass mends them: {', '.join(seen.files)}"))
+        who = "a pass mends them" if seen.state.owner.writes else "no pass mends them now"
+        found = replace(found, other=(*found.other, f"{stale}; {who}: {'; '.join(seen.files)}"))
     if form == "json":
         put_json(document(found, seen.state))
     else:
