@@ -1,3 +1,5 @@
+"""slurm.conf, read as slurmctld reads it."""
+
 from __future__ import annotations
 
 import time
@@ -6,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests import cases
+from tests.conf_lines import FATAL, NODES, PARTITION_LINES
 from topology_plugin.core.issues import InputError
 from topology_plugin.core.slurm_conf import SlurmConf, parse
 from topology_plugin.core.slurm_conf_lines import logical_lines, offsets_of, pairs_of, words_of
 
 MAIN = "/opt/slurm/etc/slurm.conf"
-NODES = "NodeName=n[1-4] State=CLOUD Feature=f1,f2\nNodeName=m1 State=CLOUD\n"
 
 
 def conf_of(text: str, **included: str) -> SlurmConf:
@@ -26,23 +29,8 @@ def only_issue(conf: SlurmConf) -> str:
     return f"{issue.where} {issue.what}"
 
 
-F0 = """\
-# slurm.conf (excerpt)
-SlurmctldHost=ip-10-1-1-5(10.1.1.5)
-SlurmctldParameters=enable_configless
-TopologyPlugin=topology/default
-NodeName=ip-10-1-1-8  NodeAddr=10.1.1.8  State=UNKNOWN
-NodeName=ip-10-1-1-11 NodeAddr=10.1.1.11 State=UNKNOWN
-NodeName=ip-10-1-1-12 NodeAddr=10.1.1.12 State=UNKNOWN
-NodeName=ip-10-1-1-21 NodeAddr=10.1.1.21 State=UNKNOWN
-NodeName=ip-10-1-1-22 NodeAddr=10.1.1.22 State=UNKNOWN
-PartitionName=dev   Nodes=ALL Default=YES MaxTime=INFINITE State=UP
-PartitionName=train Nodes=ip-10-1-1-[11-12],ip-10-1-1-[21-22] MaxTime=INFINITE State=UP
-"""
-
-
 def test_a_hyperpod_slurm_conf_is_read_whole() -> None:
-    conf = conf_of(F0)
+    conf = conf_of(cases.F0_SLURM_CONF)
     assert conf.issues == ()
     assert conf.complete
     assert list(conf.nodes) == ["ip-10-1-1-8", "ip-10-1-1-11", "ip-10-1-1-12", "ip-10-1-1-21", "ip-10-1-1-22"]
@@ -61,7 +49,7 @@ def test_a_hyperpod_slurm_conf_is_read_whole() -> None:
     assert conf.words() == {"dev": None, "train": None}
     assert conf.parameters["topologyplugin"] == "topology/default"
     assert conf.parameter_lines["topologyplugin"] == (MAIN, 4)
-    assert conf.files[0].text == F0
+    assert conf.files[0].text == cases.F0_SLURM_CONF
 
 
 def test_br_05_partition_names_keep_their_dots_and_a_node_may_be_in_several() -> None:
@@ -75,116 +63,12 @@ def test_br_05_partition_names_keep_their_dots_and_a_node_may_be_in_several() ->
     }
 
 
-# What a slurmctld 26.05 made of each line (behind NODES): Nodes of partition p and its Topology.
-PARTITION_LINES = {
-    "plain": ("PartitionName=p Nodes=n[1-2] Topology=tree", "n1 n2", "tree"),
-    "all": ("PartitionName=p Nodes=ALL", "n1 n2 n3 n4 m1", None),
-    "all in small letters": ("PartitionName=p Nodes=all", "n1 n2 n3 n4 m1", None),
-    "no nodes": ("PartitionName=p", "", None),
-    "blank list": ('PartitionName=p Nodes=""', "", None),
-    "twice the same node": ("PartitionName=p Nodes=n[1-2],n2", "n1 n2", None),
-    "list with blanks": ('PartitionName=p Nodes="n1, n2,,"', "n1 n2", None),
-    "quotes": ('PartitionName="p" Nodes="n1,n2" Topology="tree"', "n1 n2", "tree"),
-    "blanks around the sign": ("  PartitionName = p Nodes =  n1 \tTopology  = tree", "n1", "tree"),
-    "keys in any case": ("PARTITIONNAME=p nodes=n1 TOPOLOGY=tree", "n1", "tree"),
-    "the last word wins": ("PartitionName=p Nodes=n1 Nodes=n2 Topology=tree Topology=flat", "n2", "flat"),
-    "an operator": ("PartitionName=p Nodes=n1 Topology+=tree", "n1", "tree"),
-    "comment": ("PartitionName=p Nodes=n1 # Topology=tree", "n1", None),
-    "comment glued on": ("PartitionName=p Nodes=n1 Topology=tree#c", "n1", "tree"),
-    "escaped hash": ("PartitionName=p AllowAccounts=x\\#y Nodes=n1 Topology=tree", "n1", "tree"),
-    "escaped letter": ("PartitionName=p Nodes=n1 Topology=tr\\ee", "n1", "tree"),
-    "continued": ("PartitionName=p \\\n  Nodes=n1 \\\n Topology=tree\nNodeName=z State=CLOUD", "n1", "tree"),
-    "continued, blanks behind": ("PartitionName=p \\  \n  Nodes=n1 \\\t\n Topology=tree", "n1", "tree"),
-    "continued, CRLF": ("PartitionName=p \\\r\n  Nodes=n1 \\\r\n Topology=tree\r\n", "n1", "tree"),
-    "continued, comment behind": ("PartitionName=p \\ # hi\n  Nodes=n1 Topology=tree", "n1", "tree"),
-    "continued within words": ("PartitionName=p Nodes=n1\\\n,n2 Topol\\\nogy=tr\\\nee\n", "n1 n2", "tree"),
-    "continued to the end of the file": ("PartitionName=p Nodes=n1 \\", "n1", None),
-    "continued to an empty line": ("PartitionName=p Nodes=n1\\\n\nNodeName=z State=CLOUD", "n1", None),
-    "comments are not continued": ("# foo \\\nPartitionName=p Nodes=n1", "n1", None),
-    "vertical tab and form feed": ("PartitionName=p\vNodes=n1\fTopology=tree", "n1", "tree"),
-    "CRLF": ("PartitionName=p Nodes=n1 Topology=tree\r\n", "n1", "tree"),
-    "inherited": ("PartitionName=DEFAULT Topology=tree Nodes=n1\nPartitionName=p", "n1", "tree"),
-    "inherited from Default": ("PartitionName=DefauLt Topology=tree\nPartitionName=p Nodes=n1", "n1", "tree"),
-    "own beats inherited": (
-        "PartitionName=DEFAULT Topology=tree\nPartitionName=p Nodes=n1 Topology=flat",
-        "n1",
-        "flat",
-    ),
-    "defaults add up": (
-        "PartitionName=DEFAULT Topology=tree\nPartitionName=DEFAULT Nodes=n3\nPartitionName=p",
-        "n3",
-        "tree",
-    ),
-    "later defaults don't count": ("PartitionName=p Nodes=n1\nPartitionName=DEFAULT Topology=tree", "n1", None),
-    "node set by feature": ("NodeSet=s Feature=f1\nPartitionName=p Nodes=s", "n1 n2 n3 n4", None),
-    "node set listed": ("NodeSet=s Nodes=n1,m1\nPartitionName=p Nodes=s,n2", "n1 m1 n2", None),
-    "node set of both": ("NodeSet=s Feature=f2 Nodes=m1\nPartitionName=p Nodes=s", "n1 n2 n3 n4 m1", None),
-    "node set of all": ("NodeSet=s Nodes=ALL\nPartitionName=p Nodes=s", "n1 n2 n3 n4 m1", None),
-    "node set further down": ("PartitionName=p Nodes=s,m1\nNodeSet=s Feature=f1", "n1 n2 n3 n4 m1", None),
-    "node set of an unused feature": ("NodeSet=s Feature=zz\nPartitionName=p Nodes=s", "", None),
-    "features are case-sensitive": ("NodeSet=s Feature=F1\nPartitionName=p Nodes=s", "", None),
-    "a node set has one feature": ("NodeSet=s Feature=f1,f2\nPartitionName=p Nodes=s", "", None),
-    "the first of two node sets": (
-        "NodeSet=s Feature=f1\nNodeSet=s Nodes=m1\nPartitionName=p Nodes=s",
-        "n1 n2 n3 n4",
-        None,
-    ),
-}
-
-
 @pytest.mark.parametrize(("lines", "nodes", "topology"), PARTITION_LINES.values(), ids=PARTITION_LINES)
 def test_partition_lines_mean_what_slurmctld_makes_of_them(lines: str, nodes: str, topology: str | None) -> None:
     conf = conf_of(NODES + lines)
     partition = conf.partitions["p"]
     assert (" ".join(partition.nodes), partition.topology) == (nodes, topology)
     assert conf.issues == ()
-
-
-# slurmctld 26.05 did not start with any of these.
-FATAL = {
-    "partition twice": (
-        "PartitionName=p Nodes=n1\nPartitionName=p Nodes=n2\n",
-        "slurm.conf:4 partition p stands there twice",
-    ),
-    "ALL in a list": ("PartitionName=p Nodes=n1,ALL\n", "partition p: unknown node ALL"),
-    "unknown node": ("PartitionName=p Nodes=n1,zz\n", "slurm.conf:3 partition p: unknown node zz"),
-    "node name in other case": ("PartitionName=p Nodes=N1\n", "unknown node N1"),
-    "node set in other case": ("NodeSet=s Nodes=n1\nPartitionName=p Nodes=S\n", "unknown node S"),
-    "node set in a node set": (
-        "NodeSet=a Nodes=n1\nNodeSet=b Nodes=a\nPartitionName=p Nodes=b\n",
-        "unknown node a in NodeSet b",
-    ),
-    "node set called like a node": ("NodeSet=n1 Nodes=n1\n", "NodeSet n1 has the name of a node"),
-    "malformed nodes": ("PartitionName=p Nodes=n[1\n", "partition p: n[1: unbalanced"),
-    "empty topology at the end": ("PartitionName=p Nodes=n1 Topology=\n", "partition p: empty Topology="),
-    "empty topology before a word": ("PartitionName=p Topology= Nodes=n1\n", "partition p: empty Topology="),
-    "empty topology in quotes": ('PartitionName=p Topology="" Nodes=n1\n', "partition p: empty Topology="),
-    "word without sign": ("PartitionName=p Nodes=n1 foo\n", "slurmctld cannot parse 'foo'"),
-    "name not first": ("Topology=tree PartitionName=p Nodes=n1\n", "cannot parse 'PartitionName=p Nodes=n1'"),
-    "two backslashes": ("PartitionName=p Nodes=n1 \\\\\nPartitionName=q Nodes=n1\n", "cannot parse '\\\\'"),
-    "comment within a continued line": (
-        "PartitionName=p \\\n# x \\\n Nodes n1\n",
-        "slurm.conf:5 slurmctld cannot parse",
-    ),
-    "two parameters on a line": (
-        "SchedulerType=sched/backfill ReturnToService=2\n",
-        "cannot parse 'ReturnToService=2'",
-    ),
-    "node twice": ("NodeName=n1\n", "slurm.conf:3 node n1 stands there twice"),
-    "node twice in a list": ("NodeName=x,x\n", "node x stands there twice"),
-    "node called ALL": ("NodeName=ALL\n", "no node may be called ALL"),
-    "open bracket": ("NodeName=x[1-3\n", "NodeName=x[1-3: unbalanced"),
-    "descending": ("NodeName=x[3-1]\n", "descending range"),
-    "too few addresses": ("NodeName=x[1-3] NodeAddr=10.0.0.[1-2]\n", "NodeAddr gives 2 for 3 nodes"),
-    "too many addresses": ("NodeName=x1 NodeAddr=10.0.0.[1-2]\n", "NodeAddr gives 2 for 1 nodes"),
-    "junk on a node line": ("NodeName=x foo State=CLOUD\n", "cannot parse 'foo State=CLOUD'"),
-    "include that is missing": ("Include gone.conf\n", "Include gone.conf: /opt/slurm/etc/gone.conf cannot be read"),
-    "include in quotes": ('Include "gone.conf"\n', 'Include "gone.conf": '),
-    "include further in": ("  Include gone.conf\n", "cannot parse 'Include gone.conf'"),
-    "include of two": ("Include ok.conf b.conf\n", "cannot parse 'b.conf'"),
-    "include of nothing": ("Include \n", "cannot parse 'Include'"),
-    "cluster name unknown": ("Include %c.conf\n", "Include %c.conf: no ClusterName stands before it"),
-}
 
 
 @pytest.mark.parametrize(("lines", "issue"), FATAL.values(), ids=FATAL)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.core.test_slurm_conf import FATAL, NODES, PARTITION_LINES
+from tests.conf_lines import FATAL, NODES, PARTITION_LINES
 from tests.slurm.cluster import Cluster
 from tests.slurm.conftest import NewCluster
 from topology_plugin.adapters.private_slurmctld import SlurmctldDied
