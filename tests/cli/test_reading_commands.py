@@ -104,7 +104,8 @@ def test_explain_speaks_of_nodes_and_partitions(target: str, form: str, capsys: 
         (("explain", "trian", "--from", str(CAPTURED)), "did you mean train"),
         (("explain", "job:7", "--from", str(CAPTURED)), "slurmctld does not answer here"),
         (("show", "--from", "/nonexistent/x"), "cannot be read: No such file or directory"),
-        (("show", "--from", __file__), "is no JSON"),
+        (("show", "--from", __file__), ":1:3: is not valid JSON: extra data, near"),
+        (("show", "--from", ""), "'': cannot be read: Is a directory"),
         (("diff",), "run this on the controller, or name the file: --from state.json"),
         (("show", "-o", "xml"), "xml"),
     ],
@@ -117,12 +118,27 @@ def test_a_mistake_is_a_sentence_with_a_remedy_and_exit_code_2(
     assert words in said.err and said.out == "" and "Traceback" not in said.err
 
 
-def test_a_state_that_is_none_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for text in ("{}", '{"schema": 1}', '{"schema": 99}', "[]", '"x"', "[" * 100_000):
-        path = tmp_path / "odd.json"
-        path.write_text(text)
-        assert run("show", "--from", str(path)) == 2
-        assert f"hyperpod-topology: {path}: is" in (said := capsys.readouterr().err) or f"{path}: schema 99" in said
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", ": is empty"),
+        ("\xff\xfe", ": is not UTF-8 text (byte 0)"),
+        ("{", ":1:2: is not valid JSON"),
+        ("{}", ": is not a state"),
+        ('{"schema": 1}', ": is damaged"),
+        ('{"schema": 99}', ": schema 99 is from a newer version"),
+        ("[]", ": holds no JSON object"),
+        ('"x"', ": holds no JSON object"),
+        ("[" * 100_000, ": is nested too deeply"),
+    ],
+)
+def test_a_state_that_is_none_says_so(
+    text: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "odd.json"
+    path.write_text(text, encoding="latin-1")
+    assert run("show", "--from", str(path)) == 2
+    assert capsys.readouterr().err.startswith(f"hyperpod-topology: {path}{words}")
 
 
 def test_a_root_that_is_not_there_is_a_mistake_and_none_is_made(
@@ -134,6 +150,7 @@ def test_a_root_that_is_not_there_is_a_mistake_and_none_is_made(
     assert not (tmp_path / "none").exists()
 
 
+NOTHING = "standard input: is empty (give a state.json, or the output of `kubectl get nodes -o json`)"
 NO_ROOM = "hyperpod-topology: No space left on device\n"
 
 
@@ -143,6 +160,7 @@ NO_ROOM = "hyperpod-topology: No space left on device\n"
         pytest.param("show --from {} >&-", 0, "", id="closed"),
         pytest.param("show -o html --from {} >&-", 0, "", id="a page, closed"),
         pytest.param("show --from {} >/dev/full", 1, NO_ROOM, id="full"),
+        pytest.param("show --from - <&-", 2, f"hyperpod-topology: {NOTHING}\n", id="nothing to read"),
         pytest.param("show none --from {} 2>/dev/full", 2, "", id="nobody hears it"),
         pytest.param("show none --from {} 2>&-", 2, "", id="talk closed"),
     ],

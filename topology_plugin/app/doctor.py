@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 from topology_plugin import __version__
 from topology_plugin.adapters.probe import Probe, SystemProbe
 from topology_plugin.adapters.registry import NODES, Unavailable
-from topology_plugin.app.observe_state import is_controller, observe, state_files
+from topology_plugin.app.observe_state import is_controller, observe, state_files, written
 from topology_plugin.app.unpublished import unpublished
 from topology_plugin.app.wiring import Wiring
-from topology_plugin.core import checks_inputs, checks_slurm, checks_topology, state_json
+from topology_plugin.core import checks_inputs, checks_slurm, checks_topology
 from topology_plugin.core.checkup import (
     Check,
     Document,
@@ -231,12 +231,10 @@ def _state(wiring: Wiring, controller: bool) -> tuple[State | None, str, bool]:
 
 def _written(wiring: Wiring) -> State | None:
     """The last pass's state.json: of several copies the one after more passes."""
-    import json
-
     found = []
     for path in state_files(wiring):
-        with contextlib.suppress(OSError, ValueError, RecursionError, InputError):
-            found.append(state_json.load(json.loads(path.read_bytes())))
+        with contextlib.suppress(OSError, InputError):
+            found.append(written(path))
     return max(found, key=lambda state: state.counters.passes, default=None)
 
 

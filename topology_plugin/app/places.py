@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 
 from topology_plugin.adapters.root import Root, is_directory, is_file
 from topology_plugin.core.issues import InputError, Issue
+from topology_plugin.core.json_document import json_object
 from topology_plugin.core.settings import Settings, from_environment, layered
 
 SETTINGS_FILE = "/etc/hyperpod-topology.json"
@@ -40,11 +40,11 @@ class Places:
             what = "there is no such directory, or it may not be looked into"
             raise InputError(Issue(f"--root {root}", what, "it stands for / and must be there"))
         layers: list[tuple[str, Mapping[str, Any]]] = []
-        provisioning = _json_object(place.path(PROVISIONING_PARAMETERS), tolerant=True)
+        provisioning = _object(place.path(PROVISIONING_PARAMETERS), tolerant=True)
         topology = provisioning.get("topology")
         if isinstance(topology, dict):
             layers.append((f"{PROVISIONING_PARAMETERS}: topology", topology))
-        layers.append((SETTINGS_FILE, _json_object(place.path(SETTINGS_FILE))))
+        layers.append((SETTINGS_FILE, _object(place.path(SETTINGS_FILE))))
         layers.extend(from_environment(environment))
         layers.extend((f"flag --{name.replace('_', '-')}", {name: value}) for name, value in flags.items())
         return cls(place, layered(layers), environment)
@@ -141,18 +141,17 @@ class Places:
         return self.root.directory is not None or self.settings.explicit("registry")
 
 
-def _json_object(path: Path, tolerant: bool = False) -> dict[str, Any]:
-    """The object in a JSON file; {} if there is none. `tolerant`: also if it cannot be read (others report that)."""
+def _object(path: Path, tolerant: bool = False) -> dict[str, Any]:
+    """What a JSON file holds; {} if there is none. `tolerant`: also if it cannot be read (others report that)."""
     try:
-        found = json.loads(path.read_bytes().decode("utf-8-sig"))
+        return json_object(path.read_bytes(), str(path))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
         if tolerant:
             return {}
-        raise InputError(Issue(str(path), f"cannot be read: {error}", "mend or remove it")) from None
-    if not isinstance(found, dict):
+        raise InputError(Issue(str(path), f"cannot be read: {error.strerror or error}", "mend or remove it")) from None
+    except InputError:
         if tolerant:
             return {}
-        raise InputError(Issue(str(path), "holds no JSON object", 'write {"name": value, …}'))
-    return found
+        raise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any
 
@@ -26,12 +25,13 @@ def _inventory() -> dict[str, Any]:
     from topology_plugin.app.observe_state import state_files
     from topology_plugin.app.wiring import Wiring
     from topology_plugin.core.issues import InputError
+    from topology_plugin.core.json_document import json_object
 
     try:
         for path in state_files(Wiring.of(os.environ.get("HYPERPOD_TOPOLOGY_ROOT"), {}, os.environ)):
             if path.is_file():
-                found = json.loads(path.read_bytes()).get("inventory", {})
+                found = json_object(path.read_bytes(), str(path)).get("inventory", {})
                 return found if isinstance(found, dict) else {}
-    except (OSError, ValueError, InputError):
+    except (OSError, InputError):
         pass
     return {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import cast
 
 import click
@@ -10,6 +9,7 @@ import click
 from topology_plugin.cli.job_view import JobView
 from topology_plugin.cli.main import Door
 from topology_plugin.cli.talk import say
+from topology_plugin.cli.terminal import put_text
 from topology_plugin.core.hostlists import expand
 from topology_plugin.core.issues import InputError, Issue
 from topology_plugin.core.live import Job
@@ -44,14 +44,7 @@ def ranks(
     network = view.network(where)
     ordered = ranking.order(nodes, network)
     chosen = cast(ranking.Form, form)
-    text = ranking.hostfile(ordered, chosen, tasks)
-    if target == "-":
-        click.echo(text, nl=False)
-    else:
-        try:
-            Path(target).write_text(text)
-        except OSError as error:
-            raise InputError(Issue(target, f"cannot be written: {error.strerror or error}")) from None
+    put_text(ranking.hostfile(ordered, chosen, tasks), target)
     before, after = ranking.borders(nodes, network), ranking.borders(ordered, network)
     say(f"switches between neighbouring nodes: {after:.2f} on average, {before:.2f} in Slurm's order")
     lost = [node for node in ordered if not network.placed(node)]

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import click
 
+from topology_plugin.adapters import given_file
 from topology_plugin.cli.main import Door
 from topology_plugin.cli.talk import say
-from topology_plugin.cli.terminal import put_json
+from topology_plugin.cli.terminal import put_json, put_text
 from topology_plugin.core.issues import InputError, Issue
 from topology_plugin.jobs import outcome, traces
 from topology_plugin.jobs.columns import columns
@@ -65,8 +64,8 @@ def simulate(
     place = place_of(cluster, seed)
     jobs = _trace(trace, synthetic, count, load, place, seed)
     if target is not None:
-        _write(target, traces.dump(jobs))
-        say(f"{len(jobs)} jobs written to {target}")
+        put_text(traces.dump(jobs), target)
+        say(f"{len(jobs)} jobs written{f' to {target}' if target != '-' else ''}")
         return
     most = len(place.nodes)
     kept = [job for job in jobs if job.nodes <= most]
@@ -106,27 +105,16 @@ def _trace(
         gpus = 4 if "gb200" in place.instance_type else traces.GPUS_A_NODE
         mix = traces.Mix.published(synthetic, max(1, nodes // 4), gpus)
         return traces.synthetic(mix, count, nodes, load, seed)
+    where = given_file.shown(trace or "")
     try:
-        text = sys.stdin.read() if trace == "-" else Path(trace or "").read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise InputError(Issue(trace or "", f"cannot be read: {error.strerror or error}")) from None
+        text = given_file.read(trace or "").decode("utf-8-sig")
     except UnicodeDecodeError:
         what = "is not text"
-        raise InputError(Issue(trace or "", what, "give JSON lines, or what sacct --parsable2 prints")) from None
+        raise InputError(Issue(where, what, "give JSON lines, or what sacct --parsable2 prints")) from None
     first = text.lstrip().partition("\n")[0]
     if "|" in first or '"jobs"' in text[:2000] or first.strip() == "{":
-        return traces.from_sacct(text, trace or "")
-    return traces.load(text, trace or "")
-
-
-def _write(target: str, text: str) -> None:
-    if target == "-":
-        click.echo(text, nl=False)
-        return
-    try:
-        Path(target).write_text(text)
-    except OSError as error:
-        raise InputError(Issue(target, f"cannot be written: {error.strerror or error}")) from None
+        return traces.from_sacct(text, where)
+    return traces.load(text, where)
 
 
 class _Progress:

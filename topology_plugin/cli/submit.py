@@ -79,7 +79,7 @@ class _Script:
     def read(self, path: str) -> str:
         if path != "-":
             return Path(path).read_text()
-        if sys.stdin.isatty():
+        if sys.stdin is None or sys.stdin.isatty():
             return ""  # sbatch itself says that there is no script
         try:
             self.piped = sys.stdin.read()

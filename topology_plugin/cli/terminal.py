@@ -8,9 +8,12 @@ import os
 import sys
 import threading
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from topology_plugin.core.issues import InputError, Issue
 
 if TYPE_CHECKING:  # `merge` and `watch` only talk, and draw nothing
     from topology_plugin.views.text import Line
@@ -78,3 +81,14 @@ def busy(sentence: str) -> Iterator[None]:
 
 def put_json(document: Any) -> None:
     click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+def put_text(text: str, target: str) -> None:
+    """To the file that a user names, `-`: stdout. Raises InputError where it cannot be written."""
+    if target == "-":
+        click.echo(text, nl=False)
+        return
+    try:
+        Path(target).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(Issue(target or "''", f"cannot be written: {error.strerror or error}")) from None

@@ -47,15 +47,16 @@ def dump(state: State) -> Json:
     }
 
 
-def load(data: Mapping[str, Any]) -> State:
+def load(data: Mapping[str, Any], where: str = "state.json") -> State:
+    """`where`: for messages. Raises InputError."""
     if not isinstance(data, Mapping) or not isinstance(data.get("schema"), int):
-        raise InputError(Issue("state.json", "is not a state", "the next pass writes it anew"))
+        raise InputError(Issue(where, "is not a state", "the next pass writes it anew"))
     if data["schema"] > SCHEMA + 1:
-        raise InputError(Issue("state.json", f"schema {data['schema']} is from a newer version", "upgrade this one"))
+        raise InputError(Issue(where, f"schema {data['schema']} is from a newer version", "upgrade this one"))
     try:
         return _load(data)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(Issue("state.json", f"is damaged: {error!r}", "the next pass writes it anew")) from None
+        raise InputError(Issue(where, f"is damaged: {error!r}", "the next pass writes it anew")) from None
 
 
 def _load(data: Mapping[str, Any]) -> State:
