@@ -98,6 +98,7 @@ FATAL = {
     "descending": ("NodeName=x[3-1]\n", "descending range"),
     "too few addresses": ("NodeName=x[1-3] NodeAddr=10.0.0.[1-2]\n", "NodeAddr gives 2 for 3 nodes"),
     "too many addresses": ("NodeName=x1 NodeAddr=10.0.0.[1-2]\n", "NodeAddr gives 2 for 1 nodes"),
+    "two addresses for one": ("NodeName=x1 NodeAddr=10.0.0.1,10.0.0.2\n", "NodeAddr gives 2 for 1 nodes"),
     "junk on a node line": ("NodeName=x foo State=CLOUD\n", "cannot parse 'foo State=CLOUD'"),
     "include that is missing": ("Include gone.conf\n", "Include gone.conf: /opt/slurm/etc/gone.conf cannot be read"),
     "include in quotes": ('Include "gone.conf"\n', 'Include "gone.conf": '),

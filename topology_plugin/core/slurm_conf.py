@@ -28,8 +28,9 @@ _OTHER_LINES = frozenset({"downnodes", "frontendname", "switchname"})
 _OWN_KEYS = frozenset({"nodename", "nodeaddr", "nodehostname"})
 _INCLUDE = re.compile(r"include[ \t\n\v\f\r]+([^ \t\n\v\f\r]+)(.*)", re.IGNORECASE | re.DOTALL)
 # A line for one node, as HyperPod's agent writes them: its name, its address, and what it shares with its neighbours.
-_ONE_NODE = re.compile(r"NodeName=([A-Za-z0-9._-]{1,19}) NodeAddr=([A-Za-z0-9._:-]+) (.*)", re.IGNORECASE | re.DOTALL)
-_ONE_NAME = re.compile(r"[A-Za-z0-9._-]{1,19}")
+_ONE_NODE = re.compile(
+    r"NodeName=([A-Za-z0-9._-]{1,19}) (?:NodeAddr=([A-Za-z0-9._:-]+) )?(.*)", re.IGNORECASE | re.DOTALL
+)
 
 
 @dataclass(frozen=True)
@@ -181,7 +182,7 @@ class _Parser:
         one = _ONE_NODE.match(line.content)
         shared = self._shared_words(one[3]) if one and one[1].lower() != "default" else None
         if one is not None and shared is not None:
-            self._add_node(ConfNode(one[1], one[2], one[1], shared, path, line.number))
+            self._add_node(ConfNode(one[1], one[2] or one[1], one[1], shared, path, line.number))
         else:
             self._any_node_line(path, line)
 
@@ -209,9 +210,6 @@ class _Parser:
         words = merged(self.node_defaults, words)
         hostnames = words.pop("nodehostname", names)
         addresses = words.pop("nodeaddr", hostnames)
-        if _ONE_NAME.fullmatch(names) and "[" not in hostnames and "[" not in addresses:
-            self._add_node(ConfNode(names, addresses, hostnames, words, path, line.number))
-            return
         columns: list[list[str]] = []
         for key, text in (("NodeName", names), ("NodeHostname", hostnames), ("NodeAddr", addresses)):
             try:
