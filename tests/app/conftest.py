@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.app.machine import Machine
+from tests.app.stage import Stage, small
 from tests.app.ward import Ward
 
 
@@ -28,3 +29,12 @@ def ward(tmp_path: Path, admitted: Path) -> Ward:
     """A copy, as to make it takes longer than to examine it."""
     shutil.copytree(admitted, tmp_path / "room", symlinks=True)
     return Ward(tmp_path / "room", made=True)
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    """A small cluster whose topology is in force."""
+    made = Stage(tmp_path, small())
+    made.go(200)
+    assert "Topology=tree" in made.room.conf.read_text()
+    return made

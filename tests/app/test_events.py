@@ -8,7 +8,7 @@ is inferred (so none here has more than 9; see the test at the end).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.app.stage import Stage
+from tests.app.upkeep import asks
 from tests.clusters import CPU, GB, P5, record_of
-from tests.fake_aws import Failure, Service
-from topology_plugin.adapters.ec2 import Ec2Topology
+from tests.fake_aws import Failure
 from topology_plugin.adapters.slurm import Answer
-from topology_plugin.app.observation import Api
-from topology_plugin.app.reconcile import Reconciler, Wish
+from topology_plugin.app.reconcile import Wish
 from topology_plugin.core.position import Position
 from topology_plugin.core.topology import Blocks
 from topology_plugin.jobs.simulated_cluster import (
@@ -53,7 +52,7 @@ class World:
         self.stage = Stage(directory, self.shown(), sources="resource-config,records,ec2")
         self.stage.room.registry.mkdir(parents=True)
         (self.stage.room.registry / "nodes").mkdir()
-        connect(self.stage, self.ec2)
+        asks(self.stage, self.ec2)
         self.stage.go(100)
 
     def shown(self) -> SimulatedCluster:
@@ -179,14 +178,6 @@ def elsewhere(machine: Machine, pick: int) -> Position:
     return replace(machine.label, path=(*machine.label.path[:-1], LEAVES[pick % 3]))
 
 
-def connect(stage: Stage, answer: Callable[[str, Mapping[str, Any]], dict[str, Any]]) -> None:
-    service = Service("ec2", answer)
-    api: Api = Ec2Topology(service.calls(stage.clock), stage.clock)
-    passes = stage.watch.ground.passes
-    assert isinstance(passes, Reconciler)
-    passes.observer.apis = {"ec2": lambda: api}
-
-
 EVENTS = (
     "register", "register", "scale_up", "scale_down", "replacement", "late_label", "label_change", "agent",
     "registry_unreadable", "registry_back", "config_unusable", "config_back", "api_silent", "slurmctld_down",
@@ -208,7 +199,7 @@ def in_the_end(directory: Path, happened: list[Event]) -> tuple[World, Stage]:
     (fresh.room.registry / "nodes").mkdir(parents=True)
     for path in (world.stage.room.registry / "nodes").iterdir():
         (fresh.room.registry / "nodes" / path.name).write_bytes(path.read_bytes())
-    connect(fresh, world.ec2)
+    asks(fresh, world.ec2)
     fresh.go(60)
     fresh.go(700)
     return world, fresh
