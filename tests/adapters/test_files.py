@@ -92,6 +92,7 @@ def test_a_write_that_fails_anywhere_leaves_the_old_file_and_no_temporary_one(
     with pytest.raises(FileError) as caught:
         RealFiles(Failing(operation, code)).write(target, NEW)
     assert caught.value.errno == code
+    assert str(caught.value).startswith("cannot ")
     assert str(target) in str(caught.value) and os.strerror(code) in str(caught.value)
     assert "the old file stands" in str(caught.value)
     after = target.stat()

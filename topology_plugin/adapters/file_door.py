@@ -27,6 +27,10 @@ class Changed(Exception):
 class FileError(OSError):
     """A file operation that failed; the message names the file, the operation, and what became of the file."""
 
+    def __str__(self) -> str:
+        """The message as it is: OSError would begin it with the number, for no reader's good."""
+        return str(self.strerror)
+
 
 class Files(Protocol):
     """Files by path. Every writing call ends with the old content or the new one on disk, never with a part."""
