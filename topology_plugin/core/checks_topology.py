@@ -6,8 +6,8 @@ from topology_plugin.core import holding
 from topology_plugin.core.checkup import Examination, Patient, Verdict, bad, ok, some, unknown, warn
 from topology_plugin.core.consequences import refused
 from topology_plugin.core.diff import compare
-from topology_plugin.core.explanation import MANY_SWITCHES, TOO_MANY_SWITCHES
 from topology_plugin.core.job_sizes import told
+from topology_plugin.core.rules_topology import MOST_SWITCHES, WARN_SWITCHES, reconfigure_seconds
 from topology_plugin.core.topology import Blocks, Configuration, Tree
 
 _DIFF = "`hyperpod-topology diff` shows it, `merge` makes it"
@@ -81,12 +81,12 @@ def switches(patient: Patient) -> Verdict:
         return ok("no tree")
     words = ", ".join(f"{name} has {count}" for name, count in counts.items())
     most = max(counts.values())
-    if most > TOO_MANY_SWITCHES:
+    if most > MOST_SWITCHES:
         return bad(f"{words}: slurmctld stands still at each reconfigure", "fewer layers or larger leaves")
-    if most > MANY_SWITCHES:
-        seconds = 2.7 * (most / 1000) ** 3
-        return warn(f"{words}: each reconfigure costs slurmctld about {seconds:.1f} s", "it grows with their cube")
-    return ok(f"{words} switches; slurmctld's cost grows with their cube, from {MANY_SWITCHES} on it is felt")
+    if most > WARN_SWITCHES:
+        costs = f"each reconfigure costs slurmctld about {reconfigure_seconds(most):.1f} s"
+        return warn(f"{words}: {costs}", "it grows with their cube")
+    return ok(f"{words} switches; slurmctld's cost grows with their cube, from {WARN_SWITCHES} on it is felt")
 
 
 def refused_sizes(patient: Patient) -> Verdict:

@@ -13,11 +13,10 @@ from topology_plugin.core.instance_types import capability
 from topology_plugin.core.inventory import Node
 from topology_plugin.core.job_sizes import Ranges
 from topology_plugin.core.position import KUBERNETES, LAST_KNOWN, Position, space_of
+from topology_plugin.core.rules_topology import MOST_SWITCHES, WARN_SWITCHES
 from topology_plugin.core.settings import Settings
 from topology_plugin.core.state import State
 from topology_plugin.core.topology import Blocks, Configuration, Kind, Tree
-
-MANY_SWITCHES, TOO_MANY_SWITCHES = 700, 1200
 
 
 @dataclass(frozen=True)
@@ -209,7 +208,7 @@ def explain_partition(state: State, name: str, settings: Settings | None = None)
     members = set(partition.nodes)
     unplaced = placement.unplaced if placement else {}
     if isinstance(body, Tree):
-        units, unit = sum(1 for switch in body.switches), "switches"
+        units, unit = len(body.switches), "switches"
     else:
         mine = sum(1 for b in body.blocks if not members.isdisjoint(b.nodes)) if isinstance(body, Blocks) else 0
         units, unit = mine, "blocks" if mine else ""
@@ -218,10 +217,8 @@ def explain_partition(state: State, name: str, settings: Settings | None = None)
         return refused(configuration, name, partition.nodes, state.topo_optional) if state.of_slurm else ()
 
     notes = list(placement.notes) if placement else []
-    if isinstance(body, Tree) and units > MANY_SWITCHES:
-        notes.append(
-            f"{units} switches: slurmctld's cost grows with their cube (above {TOO_MANY_SWITCHES} it is refused)"
-        )
+    if isinstance(body, Tree) and units > WARN_SWITCHES:
+        notes.append(f"{units} switches: slurmctld's cost grows with their cube (above {MOST_SWITCHES} it is refused)")
     return PartitionWhy(
         name=name,
         kind=topology.kind if topology else "flat",

@@ -6,7 +6,7 @@ import hashlib
 import re
 
 # Scalars that Slurm's YAML reader converts even when quoted, up to 25.11 (src; rule `name-converted`).
-_CONVERTED = frozenset(["nan", "inf", "null", "true", "false", "yes", "no", "on", "off", "y", "n", "t", "f", "default"])
+CONVERTED = {"nan", "inf", "infinity", "null", "true", "false", "yes", "no", "on", "off", "y", "n", "t", "f"}
 _SAFE = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _LONG_TAIL = re.compile(r"[0-9]{16,}$")
 
@@ -16,7 +16,8 @@ _OURS = re.compile(r"root(-.*)?|unplaced(-.*)?|pad-[0-9]+|(sw|us)-[0-9a-f]{10}|.
 
 def is_safe(name: str) -> bool:
     """True if Slurm takes the name as it is, in every version and through its hostlist parser."""
-    return bool(_SAFE.fullmatch(name)) and name not in _CONVERTED and not _LONG_TAIL.search(name)
+    plain = _SAFE.fullmatch(name) and not _LONG_TAIL.search(name)
+    return bool(plain) and name not in CONVERTED and name != "default"
 
 
 def digest(text: str) -> str:

@@ -9,7 +9,7 @@ from itertools import pairwise
 from topology_plugin.core.declared import Declared, Unit
 from topology_plugin.core.hostlists import expand, fold
 from topology_plugin.core.issues import InputError
-from topology_plugin.core.names import is_safe
+from topology_plugin.core.names import CONVERTED, is_safe
 from topology_plugin.core.rules import V25_05, Findings
 
 WARN_SWITCHES, MOST_SWITCHES = 700, 1200
@@ -93,12 +93,9 @@ def _units(topology: Declared, word: str, findings: Findings) -> None:
             findings.add("unit-twice", where, f"is there {count} times", "give each its own name")
 
 
-_WORDS = ("true", "false", "yes", "no", "on", "off", "y", "n", "t", "f")
-
-
 def _converted(name: str) -> bool:
     """What Slurm's YAML reader up to 25.11 takes for a number, a boolean or nothing (src)."""
-    if name[:1] == "~" or name.lower() in ("nan", "inf", "infinity", "null", *_WORDS):
+    if name[:1] == "~" or name.lower() in CONVERTED:
         return True
     try:
         float(name)
@@ -157,12 +154,16 @@ def _tree(topology: Declared, findings: Findings) -> None:
     _roots(topology, by_name, parents, findings)
 
 
+def reconfigure_seconds(switches: int) -> float:
+    """Of slurmctld's: 600 switches took 0.74 s, 1,000 2.7 s, 2,000 10 s (run)."""
+    return 2.7 * (switches / 1000) ** 3
+
+
 def _count(topology: Declared, findings: Findings) -> None:
     count = len(topology.units)
     if count <= WARN_SWITCHES:
         return
-    # Measured: 600 switches 0.74 s, 1,000 2.7 s, 2,000 10 s a reconfigure (run).
-    what = f"has {count:,} switches: each reconfigure costs slurmctld about {2.7 * (count / 1000) ** 3:.1f} s"
+    what = f"has {count:,} switches: each reconfigure costs slurmctld about {reconfigure_seconds(count):.1f} s"
     rule = "switches-many" if count <= MOST_SWITCHES else "switches-too-many"
     findings.add(rule, topology.where, what, "use fewer layers, or a block or flat topology")
 
@@ -206,7 +207,8 @@ def _roots(topology: Declared, by_name: dict[str, Unit], parents: Counter[str], 
                     below.extend(dict.fromkeys(unit.children or ()))
             level, depth = list(dict.fromkeys(below)), depth + 1
         if len(depths) > 1:
-            what = f"its leaves lie {_counted(sorted(depths))} levels below: a job -N1-{nodes + 1} can crash slurmctld"
+            levels = " and ".join(map(str, sorted(depths)))
+            what = f"its leaves lie {levels} levels below: a job -N1-{nodes + 1} can crash slurmctld"
             where = f"{topology.where}, root {root}"
             findings.add("depth-uneven", where, what, "put a switch with one child above the high leaves")
         if nodes:
@@ -216,10 +218,6 @@ def _roots(topology: Declared, by_name: dict[str, Unit], parents: Counter[str], 
         names = ", ".join(name for name, _ in filled[:5]) + (" …" if len(filled) > 5 else "")
         what = f"has {len(filled)} roots ({names}): no job gets more than {largest} nodes"
         findings.add("roots-several", topology.where, what, "put one switch above them unless that is meant")
-
-
-def _counted(numbers: list[int]) -> str:
-    return " and ".join(map(str, numbers))
 
 
 # --- blocks ---
