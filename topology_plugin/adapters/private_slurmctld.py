@@ -147,8 +147,7 @@ class PrivateSlurmctld:
     def pid(self) -> int | None:
         """Of the slurmctld that serves now; a reconfigure replaces it."""
         known = self._service.main_pid if self._service else None
-        candidates = [known, self._first.pid if self._first else None]
-        for candidate in candidates:
+        for candidate in (known, self._first.pid if self._first else None):
             if candidate is not None and self.processes.owns(candidate):
                 return candidate
         return next(iter(self.processes.find(["slurmctld"])), None)

@@ -51,7 +51,7 @@ class Examination:
 
 @dataclass(frozen=True)
 class Document:
-    """A file of HyperPod's. `error`: why it cannot be used; `form`: how it looks here, where nobody published it."""
+    """A file of HyperPod's. `error`: why it cannot be used; `issues`: what of it cannot."""
 
     path: str
     there: bool
