@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.app.booting import Node
 from tests.app.machine import Machine
 from tests.app.stage import Stage, small
 from tests.app.ward import Ward
@@ -38,3 +39,8 @@ def stage(tmp_path: Path) -> Stage:
     made.go(200)
     assert "Topology=tree" in made.room.conf.read_text()
     return made
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
