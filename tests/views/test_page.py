@@ -285,11 +285,14 @@ def test_a_small_partition_tells_every_name_whole(browser: Browser, directory: P
     assert page_.evaluate(CONTRAST) == []
 
 
-def test_print_has_every_node_of_the_partition_on_white(opened: Page) -> None:
-    opened.evaluate("document.documentElement.dataset.theme = 'dark'")
-    pdf = opened.pdf()
-    assert pdf.startswith(b"%PDF") and len(pdf) > 10_000
-    assert opened.evaluate("document.documentElement.dataset.theme") == "dark"
+def test_print_has_every_node_of_the_partition_on_white(browser: Browser, directory: Path) -> None:
+    of = state(inventory(768, 0, 0))
+    page_ = browser.open(written(directory, of, live(of), "print.html"), dark=True)
+    on_screen = page_.evaluate(PAPER)
+    page_.evaluate(f"addEventListener('beforeprint', () => {{ window.paper = {PAPER}; }})")
+    assert page_.pdf().startswith(b"%PDF")
+    assert page_.evaluate("paper") == [768, "light", "rgb(255, 255, 255)"]
+    assert on_screen[0] < 768 and page_.evaluate(PAPER)[1:] == on_screen[1:] == ["dark", on_screen[2]]
 
 
 def test_generations_and_pending_changes_are_listed_with_what_changed(opened: Page) -> None:
@@ -413,6 +416,10 @@ def test_every_cell_of_16384_appears_when_it_is_scrolled_to(browser: Browser, bi
     )
     assert shown and all(count == 16 for count in shown)
 
+
+# Cells that are drawn, the theme, and what cards are on.
+PAPER = """[document.querySelectorAll('#stage i.n[data-n]').length, document.documentElement.dataset.theme,
+  getComputedStyle(document.querySelector('#stage .head')).backgroundColor]"""
 
 CONTRAST = """(() => {
   const parse = c => { const m = c.match(/[\\d.]+/g).map(Number); return m.length < 4 ? [...m, 1] : m; };
