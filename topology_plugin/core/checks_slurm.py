@@ -6,6 +6,7 @@ import re
 
 from topology_plugin.core.checkup import Examination, Patient, Verdict, bad, ok, some, unknown, warn
 from topology_plugin.core.rules import RULES, Finding, unhealthy
+from topology_plugin.core.rules_conf import keeps_words
 from topology_plugin.core.versions import NEWEST_KNOWN, TESTED
 
 _MENDED = "the next `merge` mends it; `guard` does before slurmctld starts"
@@ -157,11 +158,8 @@ def watch(patient: Patient) -> Verdict:
 def keep_part_info(patient: Patient) -> Verdict:
     if patient.disk is None:
         return unknown("slurm.conf cannot be read")
-    if "keeppartinfo" in patient.disk.conf.parameters.get("reconfigflags", "").lower():
-        what = (
-            "ReconfigFlags=KeepPartInfo: after `scontrol update PartitionName` a saved Topology= wins over slurm.conf"
-        )
-        return warn(what, "leave it out, or never update a partition's Topology live")
+    if keeps_words(patient.disk.conf):
+        return warn("ReconfigFlags=KeepPartInfo: partitions keep the Topology= that slurmctld saved", "take it out")
     return ok("slurm.conf's words hold after each reconfigure")
 
 

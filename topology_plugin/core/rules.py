@@ -144,7 +144,7 @@ _ALL = (
     _dies("conf-line", "a line of topology.conf that Slurm can't read or that is of another kind"),
     Rule("yaml-waits", "warns", "a topology.yaml beside Slurm 24.11 would take over after an upgrade", _CONF, "src"),
     Rule("rank-without-default", "warns", "Switch- or BlockAsNodeRank with a cluster default of another kind"),
-    Rule("keep-part-info", "warns", "ReconfigFlags=KeepPartInfo: a saved `Topology=` wins", _YAML, "src"),
+    Rule("keep-part-info", "warns", "ReconfigFlags=KeepPartInfo: a saved `Topology=` wins, or none", _YAML),
     Rule("function-in-conf", "warns", "switch{…} or block{…} in slurm.conf follows the cluster default", known="src"),
     # versions
     Rule("slurm-too-old", "misbehaves", "Slurm before 24.11", _since(ALWAYS, V24_11), "src"),

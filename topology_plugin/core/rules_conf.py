@@ -106,9 +106,15 @@ def parameters(conf: SlurmConf, default: Declared | None, findings: Findings) ->
         if word in param and default is not None and default.kind not in (kind, None):
             what = f"TopologyParam={word} works only where the cluster default is a {kind}: here it is {default.kind}"
             findings.add("rank-without-default", _place(conf, "topologyparam"), what, "take it out")
-    if "keeppartinfo" in conf.parameters.get("reconfigflags", "").lower():
-        what = "KeepPartInfo: a Topology= that scontrol update set wins over slurm.conf, and dies once it is gone"
-        findings.add("keep-part-info", _place(conf, "reconfigflags"), what, "set topologies in slurm.conf only")
+    if keeps_words(conf):
+        what = "KeepPartInfo: partitions keep the Topology= that slurmctld saved, which dies once that is gone"
+        findings.add("keep-part-info", _place(conf, "reconfigflags"), what, "take it out")
+
+
+def keeps_words(conf: SlurmConf) -> bool:
+    """Partitions that slurmctld knows keep their word, or none, through reconfigures and restarts, whatever slurm.conf
+    says (run, 26.05.5)."""
+    return "keeppartinfo" in conf.parameters.get("reconfigflags", "").lower()
 
 
 def plugin(conf: SlurmConf, findings: Findings) -> DeclaredKind | None:
