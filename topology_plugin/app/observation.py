@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from topology_plugin.adapters.asking import LATE
 from topology_plugin.adapters.clock import Clock
 from topology_plugin.adapters.documents import Documents
 from topology_plugin.adapters.registry import Reading, Registry, Unavailable
-from topology_plugin.adapters.signs import Sign, file_sign
-from topology_plugin.app.places import Places
 from topology_plugin.core.cluster_agent import ClusterAgent
 from topology_plugin.core.decision import Memory
 from topology_plugin.core.groups import roles_told
@@ -86,42 +83,16 @@ def must_list_something(conf: SlurmConf, knew_nodes: bool) -> None:
 
 
 @dataclass
-class Cached(Generic[T]):
-    """A document parsed once for each version of its file (inode, modification time, size)."""
-
-    path: Path
-    read: Callable[[], T]
-    seen: Sign = None
-    value: T | None = None
-    error: InputError | None = None
-
-    def get(self) -> T | None:
-        """The document. Raises InputError for one that cannot be used."""
-        now = file_sign(self.path)
-        if now is None or now != self.seen:
-            self.value, self.error, self.seen = None, None, now
-            try:
-                self.value = self.read()
-            except InputError as error:
-                self.error = error
-        if self.error is not None:
-            raise self.error
-        return self.value
-
-
-@dataclass
 class Observer:
     """Reads the documents and the registry, asks the APIs. Lives as long as `watch`, so that a look is cheap."""
 
     documents: Documents
-    places: Places
     registry: Callable[[str | None], Registry | None]
     apis: Mapping[str, Callable[[], Api]]
     settings: Settings
     clock: Clock
     api_groups: Callable[[], Mapping[str, ApiGroup]] = dict
     _reading: Reading | None = None
-    _cached: dict[str, Cached[Any]] = field(default_factory=dict)
     _asked: dict[str, ApiAnswers] = field(default_factory=dict)
     _groups: Mapping[str, ApiGroup] | None = None
     _groups_due: float = 0.0
@@ -130,24 +101,18 @@ class Observer:
         """The documents as they are now. `known_arn`: the cluster's, where its file cannot be read. Raises
         WrongOrchestrator."""
         issues: list[Issue] = []
-        config: ResourceConfig | None = self._document(
-            "config", self.places.resource_config, self.documents.resource_config, issues
-        )
+        config = _document(self.documents.resource_config, issues)
         if config is not None and not any(True for _ in config.instances()):
             issues.append(Issue("resource_config.json", "lists no instance: taken as no data, not as no nodes"))
             config = None
         if config is not None:
             issues.extend(config.issues)
-        parameters: ProvisioningParameters | None = self._document(
-            "provisioning", self.places.provisioning_parameters, self.documents.provisioning, issues
-        )
+        parameters = _document(self.documents.provisioning, issues)
         if config is not None and parameters is not None:
             issues.extend(unknown_groups(parameters, [group.name for group in config.groups]))
         if parameters is not None:
             issues.extend(parameters.issues)
-        agent: ClusterAgent | None = self._document(
-            "agent", self.places.cluster_agent, self.documents.cluster_agent, issues
-        )
+        agent = _document(self.documents.cluster_agent, issues)
         records = self._records((config.cluster_arn if config else None) or known_arn, issues)
         return Documented(config, parameters, agent, records, tuple(issues))
 
@@ -174,17 +139,6 @@ class Observer:
         inventory = replace(inventory, issues=(*documents.issues, *inventory.issues))
         pending = any(api.pending for api in sources.answers.values())
         return Observation(documents, inventory, known, loaded, tuple(notes), pending)
-
-    def _document(self, name: str, path: Path, read: Callable[[], T | None], issues: list[Issue]) -> T | None:
-        cached = self._cached.setdefault(name, Cached(path, read))
-        try:
-            found: T | None = cached.get()
-        except WrongOrchestrator:
-            raise
-        except InputError as error:
-            issues.extend(error.issues)
-            return None
-        return found
 
     def _records(self, cluster_arn: str | None, issues: list[Issue]) -> Mapping[str, Record] | None:
         try:
@@ -225,6 +179,16 @@ class Observer:
             self._groups = found or self._groups or {}
             self._groups_due = now if names <= found.keys() else now + LATE
         return self._groups or {}
+
+
+def _document(read: Callable[[], T | None], issues: list[Issue]) -> T | None:
+    try:
+        return read()
+    except WrongOrchestrator:
+        raise
+    except InputError as error:
+        issues.extend(error.issues)
+        return None
 
 
 def _in_question(inventory: Inventory, memory: Memory) -> list[str]:

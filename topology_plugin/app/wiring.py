@@ -225,9 +225,7 @@ class Wiring:
         from topology_plugin.app.reconcile import Reconciler
 
         aws = self.aws()
-        observer = Observer(
-            self.documents, self.places, self.registry, aws.sources, self.settings, self.clock, aws.groups
-        )
+        observer = Observer(self.documents, self.registry, aws.sources, self.settings, self.clock, aws.groups)
         return Reconciler(
             self.settings,
             self.judge,
