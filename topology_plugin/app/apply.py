@@ -13,7 +13,7 @@ from topology_plugin.adapters.files import FileError
 from topology_plugin.adapters.live_files import Interfered
 from topology_plugin.app.doors import Doors
 from topology_plugin.app.held import note_jobs, settle_jobs
-from topology_plugin.app.loaded import Loaded, await_loaded, no_verdict
+from topology_plugin.app.loaded import await_loaded, no_verdict
 from topology_plugin.app.undo import NotBack, Undo
 from topology_plugin.core import plan as planning
 from topology_plugin.core.disk import Disk
@@ -189,7 +189,7 @@ class _Run:
             return
         clock = self.doors.clock
         begin = clock.monotonic()
-        unlike = await_loaded(self._loaded(), wanted, self.words, patient=self.unsure)
+        unlike = await_loaded(self.doors, wanted, self.words, patient=self.unsure)
         self.seconds += clock.monotonic() - begin
         if unlike is not None:
             raise _Failed(unlike.code, self._with_log(unlike.what))
@@ -197,9 +197,6 @@ class _Run:
     def _with_log(self, what: str) -> str:
         log = self.doors.controller.log_words(self.log)
         return f"{what}; slurmctld says: {log}" if log else what
-
-    def _loaded(self) -> Loaded:
-        return Loaded(self.doors.slurm, self.doors.clock, self.doors.controller, self.doors.classic)
 
     def _finish(self) -> tuple[str, ...]:
         if self.kept is None:

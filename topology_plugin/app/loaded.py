@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from topology_plugin.adapters.clock import Clock
-from topology_plugin.adapters.controller import Controller
-from topology_plugin.adapters.slurm import Answer, Slurm
+from topology_plugin.adapters.slurm import Answer
+from topology_plugin.app.doors import Doors
 from topology_plugin.core import shown_topology, topology_conf, topology_yaml
 from topology_plugin.core.disk import decoded
 from topology_plugin.core.issues import InputError
@@ -19,14 +18,6 @@ POLL = 0.5
 
 
 @dataclass(frozen=True)
-class Loaded:
-    slurm: Slurm
-    clock: Clock
-    controller: Controller
-    classic: bool
-
-
-@dataclass(frozen=True)
 class Unlike:
     """`code`: a short stable word; `what`: a sentence."""
 
@@ -34,27 +25,25 @@ class Unlike:
     what: str
 
 
-def await_loaded(
-    loaded: Loaded, target: Target, words: Mapping[str, str | None], patient: bool = False
-) -> Unlike | None:
+def await_loaded(doors: Doors, target: Target, words: Mapping[str, str | None], patient: bool = False) -> Unlike | None:
     """None as soon as slurmctld has `target` loaded; what is wrong, once it answers otherwise or not for PATIENCE.
 
     `patient`: scontrol gave up waiting, so the slurmctld that answers may be the one that is about to be replaced.
     """
-    clock = loaded.clock
+    clock = doors.clock
     begin = clock.monotonic()
     differs_since: float | None = None
     while True:
-        found = differences(loaded, target, words)
+        found = differences(doors, target, words)
         now = clock.monotonic()
         if found == []:
             return None
         if found is None:
             differs_since = None
-            if loaded.controller.running() is False:
+            if doors.controller.running() is False:
                 # Looked at twice: while one slurmctld hands over to the next there may be none for a moment.
                 clock.sleep(POLL)
-                if loaded.controller.running() is False and not loaded.slurm.ping():
+                if doors.controller.running() is False and not doors.slurm.ping():
                     return Unlike("died", "slurmctld is not running any more")
             if now - begin >= PATIENCE:
                 return Unlike("no-answer", f"slurmctld gave no answer for {PATIENCE:g} s")
@@ -65,16 +54,16 @@ def await_loaded(
         clock.sleep(POLL)
 
 
-def differences(loaded: Loaded, target: Target, words: Mapping[str, str | None]) -> list[str] | None:
+def differences(doors: Doors, target: Target, words: Mapping[str, str | None]) -> list[str] | None:
     """How what slurmctld runs differs from the target, a sentence each; None: it does not answer.
 
     `words`: the words that its partitions are to have, all of them. Partitions it does not show don't count.
     """
-    return _classic(loaded, target) if loaded.classic else _modern(loaded, target, words)
+    return _classic(doors, target) if doors.classic else _modern(doors, target, words)
 
 
-def _modern(loaded: Loaded, target: Target, words: Mapping[str, str | None]) -> list[str] | None:
-    partitions = loaded.slurm.partitions()
+def _modern(doors: Doors, target: Target, words: Mapping[str, str | None]) -> list[str] | None:
+    partitions = doors.slurm.partitions()
     if partitions is None:
         return None
     result = [
@@ -84,7 +73,7 @@ def _modern(loaded: Loaded, target: Target, words: Mapping[str, str | None]) -> 
     ]
     if target.configuration is None:
         return result
-    shown = loaded.slurm.topoconf()
+    shown = doors.slurm.topoconf()
     if shown is None:
         return None
     try:
@@ -93,8 +82,8 @@ def _modern(loaded: Loaded, target: Target, words: Mapping[str, str | None]) -> 
         return [*result, str(error)]
 
 
-def _classic(loaded: Loaded, target: Target) -> list[str] | None:
-    config = loaded.slurm.config()
+def _classic(doors: Doors, target: Target) -> list[str] | None:
+    config = doors.slurm.config()
     if config is None:
         return None
     plugin = target.plugin or "topology/default"
@@ -102,7 +91,7 @@ def _classic(loaded: Loaded, target: Target) -> list[str] | None:
     result = [] if _same_plugin(running, plugin) else [f"TopologyPlugin is {running}, wanted is {plugin}"]
     if not needs_conf(plugin) or target.topology_conf is None or result:
         return result
-    shown = loaded.slurm.run("scontrol", "show", "topology")
+    shown = doors.slurm.run("scontrol", "show", "topology")
     if not shown.ok:
         return None
     try:

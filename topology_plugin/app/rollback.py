@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from topology_plugin.adapters.notes import HOLD
 from topology_plugin.app import ownership
 from topology_plugin.app.apply import Applied, ApplyFailed, Doors, execute
-from topology_plugin.app.loaded import Loaded, differences
+from topology_plugin.app.loaded import differences
 from topology_plugin.app.observation import must_be_complete
 from topology_plugin.app.reconcile import Wish
 from topology_plugin.core import plan as planning
@@ -187,8 +187,7 @@ def _generation(doors: Doors, of: Generation, wanted: Target) -> Generation | No
 
 def _plan(doors: Doors, disk: Disk, wanted: Target, made: Generation | None) -> tuple[Plan, bool]:
     """The plan, and whether slurmctld said what it has loaded."""
-    loaded = Loaded(doors.slurm, doors.clock, doors.controller, doors.classic)
-    differs = differences(loaded, wanted, {**disk.words, **wanted.words})
+    differs = differences(doors, wanted, {**disk.words, **wanted.words})
     plan = planning.plan(
         disk,
         wanted,

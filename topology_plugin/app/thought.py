@@ -9,7 +9,7 @@ from topology_plugin import __version__
 from topology_plugin.adapters.cluster_lock import Turn
 from topology_plugin.app import ownership
 from topology_plugin.app.apply import Doors
-from topology_plugin.app.loaded import Loaded, differences
+from topology_plugin.app.loaded import differences
 from topology_plugin.app.observation import Observation, Observer, must_be_complete, must_list_something
 from topology_plugin.app.writer import Writer
 from topology_plugin.core import holding, job_sizes, state_json, target, topology_conf, topology_yaml
@@ -252,15 +252,12 @@ class Thinker:
     def _plan(
         self, disk: Disk, wanted: Target, generation: Generation | None, in_force: Configuration | None, wish: Wish
     ) -> Plan:
-        loaded_differs = False
-        if not wish.offline:
-            loaded = Loaded(self.doors.slurm, self.doors.clock, self.doors.controller, self.doors.classic)
-            loaded_differs = bool(differences(loaded, wanted, {**disk.words, **wanted.words}))
+        unlike = None if wish.offline else differences(self.doors, wanted, {**disk.words, **wanted.words})
         return planning.plan(
             disk,
             wanted,
             number=generation.number if generation else None,
             reconfigure=not wish.offline,
-            loaded_differs=loaded_differs,
+            loaded_differs=bool(unlike),
             classic=self.doors.classic,
         )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from topology_plugin.app.doors import Doors
-from topology_plugin.app.loaded import Loaded, await_loaded, differences, no_verdict
+from topology_plugin.app.loaded import await_loaded, differences, no_verdict
 from topology_plugin.app.mending import mended
 from topology_plugin.core import plan as planning
 from topology_plugin.core import target
@@ -85,8 +85,7 @@ class Undo:
         doors = self.doors
         now = doors.live.disk()
         former = Target(now.topology_yaml, now.topology_conf, {}, now.plugin, now.configuration())
-        loaded = Loaded(doors.slurm, doors.clock, doors.controller, doors.classic)
-        found = differences(loaded, former, now.words)
+        found = differences(doors, former, now.words)
         if found == []:
             return ""
         if found is None and doors.controller.running() is False:
@@ -94,7 +93,7 @@ class Undo:
         answer = doors.slurm.reconfigure()
         if not answer.ok and not no_verdict(answer):
             raise NotBack(f"slurmctld does not take it up: {answer.words}")
-        unlike = await_loaded(loaded, former, now.words, patient=no_verdict(answer))
+        unlike = await_loaded(doors, former, now.words, patient=no_verdict(answer))
         if unlike is not None:
             raise NotBack(unlike.what)
         return "slurmctld runs the former configuration again"
