@@ -6,14 +6,13 @@ import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
 from topology_plugin import __version__
 from topology_plugin.adapters.probe import Probe, SystemProbe
 from topology_plugin.adapters.registry import NODES, Unavailable
-from topology_plugin.app.observe_state import is_controller, observe, state_files, written
+from topology_plugin.app.observe_state import is_controller, load, observe, state_files
 from topology_plugin.app.unpublished import unpublished
 from topology_plugin.app.wiring import Wiring
 from topology_plugin.core import checks_inputs, checks_slurm, checks_topology
@@ -57,7 +56,7 @@ def examine(patient: Patient) -> tuple[Check, ...]:
 def gather(wiring: Wiring, *, ask_aws: bool = True, probe: Probe | None = None) -> Patient:
     """Reads and tries everything once. Never raises for what is broken: that is what the checks are about."""
     probe = probe or SystemProbe()
-    role = "controller" if is_controller(wiring) else "node"
+    controller = is_controller(wiring)
     documents: dict[str, Document] = {}
     config = _document(documents, "resource_config", wiring.places.resource_config, wiring.documents.resource_config)
     provisioning = _document(
@@ -67,9 +66,10 @@ def gather(wiring: Wiring, *, ask_aws: bool = True, probe: Probe | None = None) 
     arn = config.cluster_arn if config else None
     identity, identity_error = _identity(wiring)
     disk, disk_error = _disk(wiring)
-    state, state_error, fresh = _state(wiring, role == "controller")
+    written = _written(wiring)
+    state, state_error, fresh = _state(wiring, controller, written)
     patient = Patient(
-        role="controller" if role == "controller" else "node",
+        role="controller" if controller else "node",
         settings=wiring.settings,
         version=__version__,
         now=wiring.clock.now(),
@@ -88,7 +88,7 @@ def gather(wiring: Wiring, *, ask_aws: bool = True, probe: Probe | None = None) 
         state=state,
         state_error=state_error,
         fresh=fresh,
-        written=_written(wiring),
+        written=written,
     )
     if disk is not None:
         found = check_files(disk.conf, disk.topology_yaml, disk.topology_conf, patient.slurm.version)
@@ -96,7 +96,7 @@ def gather(wiring: Wiring, *, ask_aws: bool = True, probe: Probe | None = None) 
     return replace(
         patient,
         live=_live(wiring, patient),
-        aws=_aws(wiring, patient) if ask_aws and role == "controller" else {},
+        aws=_aws(wiring, patient) if ask_aws and controller else {},
         rehearsal=_rehearsal(wiring),
         unpublished=tuple(unpublished(wiring, patient)),
         **_way_back(wiring),
@@ -215,7 +215,7 @@ def _disk(wiring: Wiring) -> tuple[Disk | None, str]:
         return None, f"{error.filename or 'slurm.conf'} cannot be read: {error.strerror}"
 
 
-def _state(wiring: Wiring, controller: bool) -> tuple[State | None, str, bool]:
+def _state(wiring: Wiring, controller: bool, written: State | None) -> tuple[State | None, str, bool]:
     """A pass in memory on the controller, else what the last one wrote."""
     why = ""
     if controller:
@@ -225,7 +225,6 @@ def _state(wiring: Wiring, controller: bool) -> tuple[State | None, str, bool]:
             why = f"no pass can be made: {error}"
         except OSError as error:
             why = f"no pass can be made: {error.filename or ''} {error.strerror}"
-    written = _written(wiring)
     return written, why if written is None else "", False
 
 
@@ -234,7 +233,7 @@ def _written(wiring: Wiring) -> State | None:
     found = []
     for path in state_files(wiring):
         with contextlib.suppress(OSError, InputError):
-            found.append(written(path))
+            found.append(load(path))
     return max(found, key=lambda state: state.counters.passes, default=None)
 
 

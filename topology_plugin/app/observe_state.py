@@ -55,7 +55,7 @@ def see(wiring: Wiring, given: str | None = None) -> Seen:
             tried.extend(error.issues)
     for path in state_files(wiring):
         try:
-            state = written(path)
+            state = load(path)
         except FileNotFoundError:
             tried.append(Issue(str(path), "is not there"))
         except OSError as error:
@@ -102,7 +102,7 @@ def state_files(wiring: Wiring) -> list[Path]:
     return [directory / STATE_FILE for directory in directories if directory is not None]
 
 
-def written(path: Path) -> State:
+def load(path: Path) -> State:
     """The state in a state.json of ours. Raises OSError, InputError."""
     return state_json.load(json_object(path.read_bytes(), str(path)), str(path))
 
