@@ -161,12 +161,15 @@ class Demo:
         path = self.room.conf.parent / "topology.yaml"
         return path.read_text().splitlines() if path.is_file() else []
 
-    def _pass(self, **settings: str) -> Outcome:
+    def wiring(self, **settings: str) -> Wiring:
+        """The controller's doors."""
         flags: dict[str, str] = {"slurm_conf": str(self.room.conf), "registry": str(self.room.registry), **settings}
         if self.slurm_bin is not None:
             flags["slurm_bin"] = str(self.slurm_bin)
-        wiring = Wiring.of(str(self.room.controller), {"sources": LOCAL_SOURCES, **flags}, {})
-        return wiring.reconciler().run(Wish(offline=self.slurm_bin is None))
+        return Wiring.of(str(self.room.controller), {"sources": LOCAL_SOURCES, **flags}, {})
+
+    def _pass(self, **settings: str) -> Outcome:
+        return self.wiring(**settings).reconciler().run(Wish(offline=self.slurm_bin is None))
 
     def _placed(self, slurmctld: PrivateSlurmctld, arguments: Sequence[str], state: State) -> Placed | None:
         done = slurmctld.run("sbatch", "--parsable", *arguments, "--wrap", "sleep 3600", check=False)

@@ -14,7 +14,6 @@ import click
 
 from topology_plugin.cli.interruption import cleaned_up
 from topology_plugin.cli.main import Door
-from topology_plugin.cli.talk import say
 from topology_plugin.cli.terminal import put
 
 if TYPE_CHECKING:
@@ -104,24 +103,13 @@ def _tell(step: Step) -> None:
 
 
 def _show(stage: Demo) -> None:
-    from topology_plugin.app.observe_state import load_live, see
-    from topology_plugin.app.wiring import Wiring
+    from topology_plugin.cli.reading import look
     from topology_plugin.views.scene import arrange
     from topology_plugin.views.text import tree
 
     _title("What is in force now (hyperpod-topology show)")
-    flags = {
-        "slurm_conf": str(stage.room.conf),
-        "registry": str(stage.room.registry),
-        "sources": "resource-config,records",
-    }
-    if stage.slurm_bin is not None:
-        flags["slurm_bin"] = str(stage.slurm_bin)
-    wiring = Wiring.of(str(stage.room.controller), flags, {})
-    seen = see(wiring)
-    for warning in seen.warnings:
-        say(warning)
-    put(tree(arrange(seen.state, load_live(wiring, seen), desired=False, partition=None)))
+    seen, live = look(stage.wiring())
+    put(tree(arrange(seen.state, live)))
 
 
 def _tell_jobs(stories: list[JobStory]) -> None:
@@ -137,8 +125,6 @@ def _placed(placed: Placed | None) -> str:
         return "got no nodes"
     if not placed.spread.pairs or placed.spread.unplaced == placed.size:
         return f"{placed.size} nodes, no network data"
-    unit = f"{placed.blocks} UltraServer" if placed.least_blocks else f"{placed.leaves} leaf"
-    many = {"leaf": "leaves", "UltraServer": "UltraServers"}
-    count, word = unit.split()
-    word = word if count == "1" else many[word]
-    return f"{count} {word}, {placed.spread.mean_hops:.1f} hops on average"
+    units = (placed.blocks, "UltraServer", "UltraServers") if placed.least_blocks else (placed.leaves, "leaf", "leaves")
+    count, one, many = units
+    return f"{count} {one if count == 1 else many}, {placed.spread.mean_hops:.1f} hops on average"

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import click
 
-from topology_plugin.app.observe_state import facts_in_force, load_live, see
+from topology_plugin.app.observe_state import facts_in_force
 from topology_plugin.cli.endings import EXIT_PENDING
 from topology_plugin.cli.main import Door
+from topology_plugin.cli.reading import look
 from topology_plugin.cli.talk import say
-from topology_plugin.cli.terminal import busy, put, put_json
+from topology_plugin.cli.terminal import put, put_json
 from topology_plugin.core.diff import compare
 from topology_plugin.views.words import document, told
 
@@ -31,15 +32,9 @@ def diff(door: Door, form: str, given: str | None) -> int:
       hyperpod-topology diff -o json | jq '.nodes[] | select(.change == "moves")'
     """
     wiring = door.wiring()
-    with busy("reading the cluster"):
-        seen = see(wiring, given)
-        live = seen.live if given is not None else load_live(wiring, seen)
-    for warning in seen.warnings:
-        say(warning)
+    seen, live = look(wiring, given)
     if door.verbose or not seen.fresh:
         say(f"compared from {seen.origin}")
-    if given is None and live is None and seen.fresh and seen.state.in_force is not None:
-        say("slurmctld does not answer: taken as in force is what the last generation put there")
     if given is None and (live is None or not live.jobs_known):
         say("squeue gives no answer, so jobs that are concerned cannot be listed")
     facts = {} if given is not None else facts_in_force(wiring, seen.state)

@@ -7,11 +7,11 @@ from dataclasses import replace
 import click
 
 from topology_plugin.app.explain import faults, subject
-from topology_plugin.app.observe_state import load_live, see
 from topology_plugin.cli.completion import targets
 from topology_plugin.cli.main import Door
+from topology_plugin.cli.reading import look
 from topology_plugin.cli.talk import say
-from topology_plugin.cli.terminal import busy, put, put_json
+from topology_plugin.cli.terminal import put, put_json
 from topology_plugin.core.explanation import explain_node, explain_partition
 from topology_plugin.core.job_explanation import explain_job
 from topology_plugin.views import explained
@@ -36,12 +36,7 @@ def explain(door: Door, target: str, form: str, given: str | None) -> None:
       hyperpod-topology explain job:4711
     """
     wiring = door.wiring()
-    with busy("reading the cluster"):
-        seen = see(wiring, given)
-        # No file tells of jobs: as for the other commands on jobs, Slurm itself does.
-        live = seen.live if given is not None and not target.startswith("job:") else load_live(wiring, seen)
-    for warning in seen.warnings:
-        say(warning)
+    seen, live = look(wiring, given, jobs=target.startswith("job:"))
     if door.verbose or not seen.fresh:
         say(f"explained from {seen.origin}")
     found = subject(seen.state, live, target)

@@ -48,7 +48,6 @@ def within(seconds: float, work: Callable[[], None]) -> int:
         say(f"guard gave up: {error.strerror}")
         return 0
     if child == 0:
-        code = 0
         try:
             work()
         except BaseException as error:  # whatever it is, slurmctld is to start
@@ -58,7 +57,7 @@ def within(seconds: float, work: Callable[[], None]) -> int:
             with suppress(Exception):
                 sys.stdout.flush()
                 sys.stderr.flush()
-            os._exit(code)
+            os._exit(0)
     deadline = time.monotonic() + seconds
     while os.waitpid(child, os.WNOHANG) == (0, 0):
         if time.monotonic() > deadline:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 from topology_plugin.adapters.collector import paused
-from topology_plugin.app.observe_state import facts_in_force, load_live, recent_generations, see
+from topology_plugin.app.observe_state import facts_in_force, recent_generations
 from topology_plugin.cli.completion import partitions
 from topology_plugin.cli.main import Door
+from topology_plugin.cli.reading import look
 from topology_plugin.cli.talk import say
-from topology_plugin.cli.terminal import busy, on_terminal, put, put_json
+from topology_plugin.cli.terminal import on_terminal, put, put_json
 from topology_plugin.core.issues import InputError, Issue
 from topology_plugin.core.settings import unknown_partitions
 from topology_plugin.views.scene import arrange
@@ -44,15 +45,9 @@ def show(door: Door, partition: str | None, form: str, desired: bool, given: str
       kubectl get nodes -o json | hyperpod-topology show --from -
     """
     wiring = door.wiring()
-    with busy("reading the cluster"):
-        seen = see(wiring, given)
-        live = seen.live if given is not None else load_live(wiring, seen)
-    for warning in seen.warnings:
-        say(warning)
+    seen, live = look(wiring, given)
     if door.verbose or seen.warnings:
         say(f"shown from {seen.origin}")
-    if given is None and live is None and seen.fresh and seen.state.in_force is not None:
-        say("slurmctld does not answer: taken as in force is what the last generation put there")
     for note in unknown_partitions(wiring.settings, seen.state.inventory.partitions) if given is None else ():
         say(note)
     scene = arrange(seen.state, live, desired=desired, partition=partition)
