@@ -184,4 +184,10 @@ def test_groups_say_role_and_partitions() -> None:
         "gpu": ApiGroup("compute", ("ml.p5.48xlarge",)),
     }
     cluster.failures = [Failure("AccessDeniedException", "no")]
-    assert source(cluster, clock).groups() == {}
+    refused = source(cluster, clock)
+    assert refused.groups() == {}
+    assert (
+        refused.silence
+        == "SageMaker may not be asked: sagemaker:DescribeCluster is not granted (AccessDeniedException)"
+    )
+    assert refused.groups() and refused.silence == ""

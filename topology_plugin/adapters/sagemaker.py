@@ -19,9 +19,10 @@ MAX_PAGES = 1000  # a service that pages for ever is stopped long after the larg
 
 
 class SageMakerCluster:
-    """One cluster. `cluster`: its ARN (or name)."""
+    """One cluster. `cluster`: its ARN (or name). `silence`: why `groups` could not tell, the last time."""
 
     def __init__(self, calls: Calls, clock: Clock, cluster: str) -> None:
+        self.silence = ""
         self._calls = calls
         self._known = Remembered(clock)
         self._cluster = cluster
@@ -50,9 +51,14 @@ class SageMakerCluster:
     def groups(self) -> Mapping[str, ApiGroup]:
         """Role and partitions of each instance group; {} where the API cannot be asked."""
         self._calls.begin()
+        self.silence = ""
         try:
             answer = self._calls.call("describe_cluster", ClusterName=self._cluster)
-        except (OutOfTime, Refused):
+        except OutOfTime as error:
+            self.silence = f"SageMaker gave {error}"
+            return {}
+        except Refused as error:
+            self.silence = _problem(error, "sagemaker:DescribeCluster")
             return {}
         found: dict[str, ApiGroup] = {}
         for group in answer.get("InstanceGroups") or ():

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from topology_plugin.adapters.clock import Clock
@@ -29,6 +30,22 @@ class Aws:
         """Source → its door."""
         makers: dict[str, Callable[[], Api]] = {"sagemaker": lambda: self._sagemaker, "ec2": lambda: self._ec2}
         return {source: make for source, make in makers.items() if source in self.settings.sources}
+
+    def problems(self, instance_ids: Sequence[str]) -> dict[str, str]:
+        """Source → what AWS has against each of its actions, all asked now; "": all answer."""
+        found: dict[str, str] = {}
+        for source, make in self.sources.items():
+            if find_spec("boto3") is None:
+                found[source] = "boto3 is not installed, so AWS cannot be asked"
+                continue
+            try:
+                found[source] = make().answers(instance_ids).problem or ""
+                if source == "sagemaker" and not found[source]:
+                    self._sagemaker.groups()
+                    found[source] = self._sagemaker.silence
+            except Exception as error:  # botocore has many, and none of them is more than an answer here
+                found[source] = f"{type(error).__name__}: {error}"
+        return found
 
     def groups(self) -> Mapping[str, ApiGroup]:
         """Roles and partitions by SageMaker; {} where the cluster's ARN is unknown."""

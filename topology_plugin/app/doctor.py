@@ -241,21 +241,11 @@ def _live(wiring: Wiring, patient: Patient) -> Live | None:
     return Live.parse(wiring.slurm.nodes(), wiring.slurm.jobs()) if patient.slurm.answers else None
 
 
-def _aws(wiring: Wiring, patient: Patient) -> dict[str, str | None]:
-    """Each API once, for one instance: what it says of the permission. "": it answers."""
+def _aws(wiring: Wiring, patient: Patient) -> dict[str, str]:
+    """Each action once, for one instance. Below --root nobody asks for a cluster that may be made up."""
     if wiring.places.root.directory is not None or patient.config is None:
         return {}
-    ids = [i.instance_id for _, i in patient.config.instances() if i.instance_id][:1]
-    found: dict[str, str | None] = {}
-    for source, make in wiring.aws().sources.items():
-        if find_spec("boto3") is None:
-            found[source] = "boto3 is not installed, so AWS cannot be asked"
-            continue
-        try:
-            found[source] = make().answers(ids).problem or ""
-        except Exception as error:  # botocore has many, and none of them is more than an answer here
-            found[source] = f"{type(error).__name__}: {error}"
-    return found
+    return wiring.aws().problems([i.instance_id for _, i in patient.config.instances() if i.instance_id][:1])
 
 
 def _rehearsal(wiring: Wiring) -> str | None:

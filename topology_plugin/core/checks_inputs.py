@@ -197,7 +197,7 @@ def _api(patient: Patient, source: str, actions: str) -> Verdict:
         return ok("not among the sources: not asked")
     problem = patient.aws.get(source)
     if problem is None:
-        return unknown("not asked", "`doctor` asks it unless --no-aws is given")
+        return unknown("not asked", "`doctor` asks it on the controller, without --no-aws and --root")
     if problem:
         return warn(problem, f"only needed where labels are missing: allow {actions} for the execution role")
     return ok(f"answers ({actions})")
