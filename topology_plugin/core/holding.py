@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from topology_plugin.core.hostlists import node_order
@@ -37,8 +37,8 @@ def _with_members(topology: Topology, members: Iterable[str], most: int) -> Topo
     members = set(members)
     joiners = sorted(members - present, key=node_order)
     if isinstance(body, Tree):
-        if members.isdisjoint(present):
-            return topology  # nothing of it would be left; coverage is then judged by validation
+        if members.isdisjoint(present) or not body.roots():
+            return topology  # nothing of it would be left, or it is a loop: validation judges that
         return replace(topology, body=_tree(body, members, joiners, most))
     if isinstance(body, Blocks):
         blocks = [replace(b, nodes=tuple(n for n in b.nodes if n in members)) for b in body.blocks]
@@ -58,26 +58,17 @@ def _with_members(topology: Topology, members: Iterable[str], most: int) -> Topo
 def _tree(tree: Tree, members: set[str], joiners: list[str], most: int) -> Tree:
     switches = {s.name: replace(s, nodes=tuple(n for n in s.nodes if n in members)) for s in tree.switches}
     if joiners:
-        switches = _joined(switches, joiners, _depth(tree), most)
-    alive: dict[str, Switch] = {}
-    for name, switch in switches.items():  # children stand first, so what is empty is known before its parent
-        children = tuple(child for child in switch.children if child in alive)
-        if switch.nodes or children:
-            alive[name] = replace(switch, children=children)
-    return Tree(tuple(alive.values()))
+        switches = _joined(switches, joiners, tree.roots(), most)
+    alive = {name for name, switch in switches.items() if switch.nodes}
+    while above := {n for n, switch in switches.items() if n not in alive and not alive.isdisjoint(switch.children)}:
+        alive |= above
+    left = (switch for name, switch in switches.items() if name in alive)
+    return Tree(tuple(replace(switch, children=tuple(c for c in switch.children if c in alive)) for switch in left))
 
 
-def _depth(tree: Tree) -> int:
-    """Levels from the root's children down to the leaves."""
-    by_name = {s.name: s for s in tree.switches}
-    here, depth = tree.roots()[0], 0
-    while here.children:
-        here, depth = by_name[here.children[0]], depth + 1
-    return depth
-
-
-def _joined(switches: dict[str, Switch], joiners: list[str], depth: int, most: int) -> dict[str, Switch]:
-    """Joiners below `unplaced`, as deep as every other leaf. A root of a single level takes their leaves itself."""
+def _joined(switches: dict[str, Switch], joiners: list[str], roots: Sequence[Switch], most: int) -> dict[str, Switch]:
+    """Joiners below `unplaced`, as deep as every other leaf. A root of a single level takes their leaves itself, what
+    is leaf and root at once gets a root above it."""
     here = switches.get(UNPLACED)
     before = {n for name in (here.children if here else ()) for n in switches[name].nodes}
     nodes = sorted({*before, *joiners}, key=node_order)
@@ -86,11 +77,17 @@ def _joined(switches: dict[str, Switch], joiners: list[str], depth: int, most: i
         leaves = [Switch(UNPLACED_ALL, tuple(nodes))]
     for name in here.children if here else ():
         switches.pop(name)
-    root = next((name for name in (ROOT, UNPLACED) if name in switches), list(switches)[-1])
     names = tuple(leaf.name for leaf in leaves)
     added = {leaf.name: leaf for leaf in leaves}
     if here is not None:
         return {**added, **switches, UNPLACED: replace(here, children=names)}
+    root = next((switch for switch in roots if switch.name == ROOT), roots[-1])
+    if not root.children:
+        above = f"{root.name}-l1"
+        return {**added, **switches, above: Switch(above, children=(root.name, *names))}
+    depth, child = 0, root
+    while child.children and depth < len(switches):  # a loop must not be walked for ever
+        depth, child = depth + 1, switches.get(child.children[0], child)
     if depth >= 2:
         top = UNPLACED
         added[top] = Switch(UNPLACED, children=names)
@@ -98,5 +95,4 @@ def _joined(switches: dict[str, Switch], joiners: list[str], depth: int, most: i
             added[f"{UNPLACED}-l{level}"] = Switch(f"{UNPLACED}-l{level}", children=(top,))
             top = f"{UNPLACED}-l{level}"
         names = (top,)
-    parent = switches[root]
-    return {**added, **switches, root: replace(parent, children=tuple(sorted((*parent.children, *names))))}
+    return {**added, **switches, root.name: replace(root, children=tuple(sorted((*root.children, *names))))}
