@@ -117,7 +117,7 @@ def _starts(topology: Topology | None, idle: Sequence[str], size: int, optional:
 
 
 def _tree_options(size: int, network: Network, idle: Sequence[str] | None, max_wait: int) -> tuple[Option, ...]:
-    least = fewest(list(Counter(network.leaf(node) for node in network.nodes).values()), size)
+    least = fewest(network.leaf_sizes, size)
     now = None
     if idle is not None:
         free = Counter(network.leaf(node) for node in idle)

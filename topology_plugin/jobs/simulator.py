@@ -141,8 +141,7 @@ class Player:
     def _submit(self, job: TraceJob) -> None:
         few = None
         if self.policy.wait and job.nodes > 1 and self._network.kind == "tree":
-            leaves = Counter(self._network.leaf(node) for node in self.place.nodes)
-            few = fewest(list(leaves.values()), job.nodes)
+            few = fewest(self._network.leaf_sizes, job.nodes)
         answer = self.scheduler.submit(job.nodes, math.ceil(job.limit / 60), few)
         if isinstance(answer, str):
             self.refused.append((job.nodes, answer))

@@ -105,10 +105,14 @@ def preferred(
 
 def _few_leaves(level: Level, wish: Wish, network: Network, live: Live | None, wait: int, max_wait: int) -> Plan:
     size = wish.least
-    usable = [node for node in network.nodes if node not in set(wish.excluded)]
+    left_out = set(wish.excluded)
+    usable = [node for node in network.nodes if node not in left_out]
     leaves = Counter(network.leaf(node) for node in usable)
     least = fewest(list(leaves.values()), size)
-    domains = [_leaves_of(nodes, network, wish) for nodes in level.domains(network).values()]
+    domains = [
+        Counter(network.leaf(node) for node in nodes if node not in left_out)
+        for nodes in level.domains(network).values()
+    ]
     holding = [domain for domain in domains if sum(domain.values()) >= size]
     notes = []
     if not holding:
@@ -134,11 +138,6 @@ def _few_leaves(level: Level, wish: Wish, network: Network, live: Live | None, w
     return Plan((f"--switches={count}@{_clock(seconds)}",), tuple(notes))
 
 
-def _leaves_of(nodes: Sequence[str], network: Network, wish: Wish) -> Counter[str]:
-    left_out = set(wish.excluded)
-    return Counter(network.leaf(node) for node in nodes if node not in left_out)
-
-
 def _leaves_now(usable: Sequence[str], network: Network, live: Live | None, size: int) -> int | None:
     """The fewest leaves that idle nodes offer right now, anywhere; None: not so many are idle, or unknown."""
     if live is None:
@@ -159,8 +158,8 @@ def _room_now(holding: Sequence[Counter[str]], network: Network, live: Live | No
 
 
 def _segmented(wish: Wish, network: Network, body: Blocks) -> Plan:
-    known = {node for node in network.nodes if node not in set(wish.excluded)}
-    counts = [sum(1 for node in block.nodes if node in known) for block in body.blocks]
+    known = set(network.nodes) - set(wish.excluded)
+    counts = [len(known.intersection(block.nodes)) for block in body.blocks]
     if wish.segment:
         return Plan((), ("the line has a --segment of its own: submitted as it is",))
     if wish.least != wish.most:
