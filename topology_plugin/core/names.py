@@ -41,6 +41,11 @@ def unplaced_name(node: str) -> str:
     return name if plain else f"unplaced-{digest(node)}"
 
 
+def is_unplaced(name: str) -> bool:
+    """Whether it names a switch or block of nodes without a position: only we name one so."""
+    return name == "unplaced" or name.startswith("unplaced-")
+
+
 def partition_topology_name(kind: str, partition: str) -> str:
     """Name of the topology of a partition with options of its own."""
     name = f"{kind}-{partition}"

@@ -15,15 +15,15 @@ from functools import cached_property
 from itertools import combinations
 from typing import TypeAlias
 
+from topology_plugin.core.names import is_unplaced
 from topology_plugin.core.position import LAST_KNOWN, SOURCES, SPACES, Position, space_of
 from topology_plugin.core.state import State
 from topology_plugin.core.topology import Blocks, Kind, Topology, Tree
 
 Path: TypeAlias = tuple[str, ...]
 
-# Names of our own making (core/names.py): switches that only level a tree, and leaves of nodes without a position.
+# Switches of our own making that only level a tree (core/names.py).
 _FILLER = re.compile(r"(.+)-l[0-9]+")
-_UNPLACED = re.compile(r"unplaced(-.*)?")
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ def of_topology(topology: Topology, nodes: Iterable[str] | None = None) -> Netwo
         paths = tree_paths(topology.body)
         return Network(wanted, {n: paths[n] for n in wanted if paths.get(n)}, {}, "tree", topology.name, False)
     if isinstance(topology.body, Blocks):
-        alone = {block.name for block in topology.body.blocks if _UNPLACED.fullmatch(block.name)}
+        alone = {block.name for block in topology.body.blocks if is_unplaced(block.name)}
         inside = {n: block.name for block in topology.body.blocks for n in block.nodes if block.name not in alone}
         return Network(wanted, {}, {n: inside[n] for n in wanted if n in inside}, "block", topology.name, False)
     return Network(wanted, {}, {}, "flat", topology.name, False)
@@ -204,7 +204,7 @@ def tree_paths(tree: Tree) -> dict[str, Path]:
         if len(chain) > 1:
             chain.pop()  # the root joins everything and tells nothing apart
         path: Path = ()
-        if not any(_UNPLACED.fullmatch(step) for step in chain):
+        if not any(is_unplaced(step) for step in chain):
             real = [_real(step, names) for step in reversed(chain)]
             path = tuple(step for i, step in enumerate(real) if i == 0 or step != real[i - 1])
         found.update(dict.fromkeys(switch.nodes, path))

@@ -128,12 +128,8 @@ def _partition(why: PartitionWhy, live: Live | None) -> Iterator[Line]:
     elif why.in_force != (why.topology, why.kind):
         yield _pair("in force", (f"{why.in_force[0]} ({why.in_force[1]}): a change is pending, see `diff`", "warn"))
     placed = f", {len(why.unplaced)} unplaced" if why.unplaced else ""
-    units = (
-        f", {counted(why.units, why.unit.removesuffix('es' if why.unit == 'switches' else 's'))}"
-        if why.units == 1
-        else ""
-    )
-    units = units or (f", {why.units} {why.unit}" if why.units else "")
+    unit = {"switches": "switch", "blocks": "block"}[why.unit] if why.units == 1 else why.unit
+    units = f", {why.units} {unit}" if why.units else ""
     yield _pair("nodes", f"{why.nodes}{placed}{units}")
     if why.sizes:
         yield _pair("block size", ", ".join(map(str, why.sizes)))

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from topology_plugin.core.state import State
 from topology_plugin.core.topology import Blocks, Tree
+from topology_plugin.core.tree import UNPLACED_ALL
 from topology_plugin.views.scene import Scene, View, arrange
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
 PREFIX = "hyperpod_topology_"
-_SHARED_LEAF = "unplaced-all"
 
 
 def text(state: State) -> str:
@@ -69,7 +69,7 @@ def _about_topologies(scene: Scene) -> Iterator[Metric]:
         body = topology.body
         if isinstance(body, Tree):
             switches.add_metric([topology.name], len(body.switches))
-            shared.add_metric([topology.name], sum(len(s.nodes) for s in body.switches if s.name == _SHARED_LEAF))
+            shared.add_metric([topology.name], sum(len(s.nodes) for s in body.switches if s.name == UNPLACED_ALL))
         elif isinstance(body, Blocks):
             filled = [block for block in body.blocks if block.nodes]
             view = next(view for view in scene.views if view.name == topology.name)

@@ -46,7 +46,7 @@ def page(
     # "<" is the one character that could end the script element or begin a comment in it.
     data = json.dumps(made, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     text = (assets / "page.html").read_text(encoding="utf-8")
-    text = text.replace("@TITLE@", html.escape(f"{_cluster(scene)} topology"))
+    text = text.replace("@TITLE@", html.escape(f"{scene.cluster} topology"))
     text = text.replace("@CSS@", (assets / "page.css").read_text(encoding="utf-8").strip())
     text = text.replace("@JS@", '(() => {\n"use strict";\n' + script + "\n})();")
     return text.replace("@DATA@", data)
@@ -117,7 +117,7 @@ class _Content:
         if origin:
             foot.append(f"from {origin}")
         return {
-            "cluster": _cluster(self.scene),
+            "cluster": self.scene.cluster,
             "generation": state.generation,
             "slurm": state.slurm_version,
             "shown": self.scene.which,
@@ -231,7 +231,3 @@ class _Content:
         where = self.runs(job.nodes, keep_order=True)
         row = [job.label, job.name, job.user, job.state, job.partition, where, job.nodes_wanted, job.reason]
         return [*row, " ".join(asks)]
-
-
-def _cluster(scene: Scene) -> str:
-    return (scene.state.cluster_arn or "").rsplit("/", 1)[-1] or "cluster"

@@ -12,6 +12,7 @@ from topology_plugin.core.hostlists import node_order
 from topology_plugin.core.issues import InputError, Issue
 from topology_plugin.core.job_sizes import Ranges
 from topology_plugin.core.live import Live
+from topology_plugin.core.names import is_unplaced
 from topology_plugin.core.state import State
 from topology_plugin.core.topology import Blocks, Configuration, Kind, Topology, Tree
 
@@ -76,6 +77,11 @@ class Scene:
     live: Live | None = None
     partition: str | None = None
 
+    @property
+    def cluster(self) -> str:
+        """The cluster's own part of its ARN."""
+        return (self.state.cluster_arn or "").rsplit("/", 1)[-1] or "cluster"
+
     @cached_property
     def knows_idle(self) -> bool:
         """Which nodes are idle is known: Slurm was asked. (A ready Kubernetes node may be busy.)"""
@@ -113,11 +119,6 @@ def partitions_by_topology(state: State, configuration: Configuration) -> dict[s
         if topology is not None:
             served.setdefault(topology.name, []).append(name)
     return {name: tuple(partitions) for name, partitions in served.items()}
-
-
-def is_unplaced(name: str) -> bool:
-    """Names that only we give to switches and blocks of nodes without a position."""
-    return name == "unplaced" or name.startswith("unplaced-")
 
 
 def _view(state: State, configuration: Configuration, topology: Topology, partitions: tuple[str, ...]) -> View:

@@ -49,11 +49,10 @@ def picture(scene: Scene) -> str:
             parts.append(drawn.at(14, y))
             y += drawn.height + 10
         y += 12
-    title = (scene.state.cluster_arn or "").rsplit("/", 1)[-1] or "cluster"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{y}" viewBox="0 0 {WIDTH} {y}" '
         'font-family="system-ui, sans-serif" role="img">'
-        f"<title>{escape(title)} topology ({scene.which})</title>"
+        f"<title>{escape(scene.cluster)} topology ({scene.which})</title>"
         f'<rect width="{WIDTH}" height="{y}" fill="#f4f5f7"/>' + "".join(parts) + "</svg>\n"
     )
 

@@ -42,11 +42,10 @@ def plain(lines: Iterable[Line]) -> str:
 
 def _header(scene: Scene) -> Iterator[Line]:
     state = scene.state
-    name = (state.cluster_arn or "").rsplit("/", 1)[-1] or "cluster"
     parts = [f"Slurm {state.slurm_version}"] if state.slurm_version else []
     parts.append("no generation yet" if state.generation is None else f"generation {state.generation}")
     parts.append(f"shown: {scene.which}")
-    yield line((name, "title"), "  " + " · ".join(parts))
+    yield line((scene.cluster, "title"), "  " + " · ".join(parts))
     if state.owner.owner != "us" or not state.owner.writes:
         yield line(("owner: " + state.owner.owner, "warn"), f" ({state.owner.reason})" if state.owner.reason else "")
     if state.in_force is None:
