@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from tests.core.two_files import MAIN, PARTS, conf_of
 from topology_plugin.core.slurm_conf import SlurmConf, parse
 from topology_plugin.core.slurm_conf_edits import (
-    clear_words,
     edit_words,
     restore_words,
     set_parameter,
@@ -142,14 +141,6 @@ def test_words_come_back_into_a_file_that_others_changed_meanwhile(
     restored = parse(MAIN, {**after, **restore_words(now, conf)}.get)
     assert restored.words() == {**conf.words(), "new": "tree"}
     assert restored.files[0].text.startswith("# theirs\n")
-
-
-@given(configurations(with_default=True))
-def test_clearing_leaves_no_word_behind(files: dict[str, str]) -> None:
-    cleared = {**files, **clear_words(parse(MAIN, files.get))}
-    conf = parse(MAIN, cleared.get)
-    assert set(conf.words().values()) == {None}
-    assert clear_words(conf) == {}
 
 
 @given(configurations(), st.sampled_from(["TopologyPlugin", "MaxJobCount"]), words, words)

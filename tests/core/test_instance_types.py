@@ -26,10 +26,3 @@ def test_the_table_says_what_hyperpod_says(name: str, capability: str | None, la
 @pytest.mark.parametrize("name", [None, "", "ml.", "nonsense", "ml.ml.p5.48xlarge"])
 def test_a_type_that_is_not_known_has_no_network_data(name: str | None) -> None:
     assert instance_types.capability(name) is None
-
-
-@pytest.mark.parametrize(
-    ("name", "nodes"), [("u-p6e-gb200x36", 9), ("ml.u-p6e-gb200x72", 18), ("u-p7x1", None), (None, None)]
-)
-def test_an_ultraserver_type_says_how_many_instances_are_in_one(name: str | None, nodes: int | None) -> None:
-    assert instance_types.ultraserver_nodes(name) == nodes

@@ -44,7 +44,6 @@ def test_f0_is_read_whole_and_without_an_issue() -> None:
         "172.16.1.12",
     )
     assert machine.position == Position(("nn-1aaaaaaaaaaaaaaa1", "nn-2aaaaaaaaaaaaaaa1", "nn-3aaaaaaaaaaaaaaa2"))
-    assert config.by_customer_address("172.16.1.12") is None
 
 
 @pytest.mark.parametrize("nested", [True, False], ids=["inside-ClusterConfig", "top-level"])
@@ -177,7 +176,6 @@ def test_br_03_a_loopback_address_names_no_machine(address: str) -> None:
     config = read(document)
     assert [i.where for i in config.issues] == ["InstanceGroups[2].Instances[0].CustomerIpAddress"]
     assert config.groups[2].instances[0].customer_address is None
-    assert config.by_customer_address(address) is None
 
 
 def test_two_groups_of_one_name_are_read_as_one_and_said() -> None:

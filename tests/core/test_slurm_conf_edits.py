@@ -7,7 +7,6 @@ import pytest
 from tests.core.two_files import MAIN, PARTS, conf_of
 from topology_plugin.core.slurm_conf import parse
 from topology_plugin.core.slurm_conf_edits import (
-    clear_words,
     edit_words,
     set_parameter,
     set_partition_word,
@@ -216,15 +215,4 @@ def test_a_default_in_another_file_is_cleared_there() -> None:
     assert edit_words(conf, {"a": None}) == {
         MAIN: "Include parts.conf\nPartitionName=a\nPartitionName=b Topology=tree\n",
         PARTS: "PartitionName=DEFAULT\n",
-    }
-
-
-def test_all_words_can_be_cleared_even_where_slurmctld_does_not_start() -> None:
-    text = (
-        "PartitionName=DEFAULT Topology=\nPartitionName=a Topology= Nodes=n1\nPartitionName=a Topology=tree\n"
-        'PartitionName=b Topology="" # Topology=x\nNodeName=n1 Topology=tree:s1\nInclude gone.conf\n'
-    )
-    assert clear_words(conf_of(text)) == {
-        MAIN: "PartitionName=DEFAULT\nPartitionName=a Nodes=n1\nPartitionName=a\n"
-        "PartitionName=b # Topology=x\nNodeName=n1 Topology=tree:s1\nInclude gone.conf\n"
     }

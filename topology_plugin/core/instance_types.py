@@ -25,9 +25,6 @@ LAYERS: dict[str, int] = {
 # Types that come in UltraServers: HyperPod gives a partition made of them only a block topology.
 ULTRASERVER_TYPES = frozenset({"p6e-gb200.36xlarge"})
 
-# UltraServer type → instances in one.
-ULTRASERVER_NODES: dict[str, int] = {"u-p6e-gb200x36": 9, "u-p6e-gb200x72": 18}
-
 
 def bare(instance_type: str) -> str:
     """`p5.48xlarge` for `ml.p5.48xlarge`."""
@@ -47,8 +44,3 @@ def layers(instance_type: str) -> int | None:
     """Network layers of a tree-capable type; None where the table names none."""
     name = bare(instance_type)
     return LAYERS.get(name) or LAYERS.get(name.split(".", 1)[0] + ".*")
-
-
-def ultraserver_nodes(ultraserver_type: str | None) -> int | None:
-    """Instances in one UltraServer of this type (`u-p6e-gb200x36`, with or without `ml.`); None: unknown type."""
-    return ULTRASERVER_NODES.get(bare(ultraserver_type)) if ultraserver_type else None

@@ -17,7 +17,6 @@ from topology_plugin.core.issues import InputError
 STATES = ("idle", "mixed", "allocated", "draining", "drained", "down", "reserved", "ready", "unknown")
 # A job may start on these now (a powered-down CLOUD node counts as idle: Slurm resumes it for a job).
 FREE = frozenset({"idle"})
-BUSY = frozenset({"mixed", "allocated", "draining"})
 OUT = frozenset({"draining", "drained", "down"})
 
 _DOWN = {"DOWN", "FAIL", "FAILING", "NOT_RESPONDING", "NO_RESPOND", "POWERING_DOWN", "INVALID_REG", "FUTURE", "ERROR"}

@@ -52,10 +52,6 @@ class ResourceConfig:
     def by_id(self, instance_id: str) -> tuple[InstanceGroup, Instance] | None:
         return next((found for found in self.instances() if found[1].instance_id == instance_id), None)
 
-    def by_customer_address(self, address: str) -> tuple[InstanceGroup, Instance] | None:
-        """Only CustomerIpAddress names a machine; the agent's address never does (BR-03)."""
-        return next((found for found in self.instances() if found[1].customer_address == address), None)
-
 
 def parse(text: str | bytes, file: str = "") -> ResourceConfig:
     """Reads the file. `file` is put before every position in messages. Raises InputError if nothing of it can be used:

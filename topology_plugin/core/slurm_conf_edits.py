@@ -77,11 +77,6 @@ def edit_words(conf: SlurmConf, words: Mapping[str, str | None]) -> dict[str, st
     return _edited_files(conf, edit)
 
 
-def clear_words(conf: SlurmConf) -> dict[str, str]:
-    """Path → new text, of the files that change, without any `Topology=` on PartitionName lines, DEFAULT's included."""
-    return _edited_files(conf, lambda path, entry: _with_word(entry.raw, None))
-
-
 def restore_words(conf: SlurmConf, former: SlurmConf) -> dict[str, str]:
     """Path → new text, of the files that change, so that partitions of `conf` have the words they had in `former`.
 
