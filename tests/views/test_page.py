@@ -337,18 +337,19 @@ def test_unusual_states_are_told_in_words(
 
 
 def test_a_kubernetes_cluster_is_shown_without_slurms_words(browser: Browser, directory: Path) -> None:
-    layers = {f"topology.k8s.aws/network-node-layer-{i}": f"nn-{i}" for i in (1, 2, 3)}
-    labels = {
-        **layers,
-        "topology.k8s.aws/ultraserver-id": "us-1",
-        "sagemaker.amazonaws.com/instance-group-name": "ultra",
-    }
-    items = [{"kind": "Node", "metadata": {"name": f"n{i}", "labels": labels}} for i in range(4)]
+    labels = {f"topology.k8s.aws/network-node-layer-{i}": f"nn-{i}" for i in (1, 2, 3)}
+    labels["sagemaker.amazonaws.com/instance-group-name"] = "ultra"
+    items = []
+    for i in range(4):  # as HyperPod names its nodes: too long for a name in every cell
+        own = {**labels, "topology.k8s.aws/ultraserver-id": f"us-number-{i // 2}"}
+        items.append({"kind": "Node", "metadata": {"name": f"hyperpod-i-0a{i:015x}", "labels": own}})
     page_ = browser.open(written(directory, *kubernetes.cluster({"items": items}), "kubernetes.html"))
     told = page_.evaluate("document.body.innerText")
-    assert page_.errors() == [] and "us-1" in told and "Kubernetes" in told
+    assert page_.errors() == [] and "us-number-1" in told and "Kubernetes" in told
     for word in ("Topology=", "base size", "refused", "squeue", "Slurm 2", "owner", "undefined"):
         assert word not in told, word
+    names = "[...document.querySelectorAll('.leaf .name')].map(e => e.scrollWidth <= e.clientWidth)"
+    assert page_.evaluate(names) == [True, True], "a block of two nodes has no room for its name"
 
 
 def test_the_captured_cluster_is_drawn_as_slurmctld_has_it(browser: Browser, directory: Path) -> None:
