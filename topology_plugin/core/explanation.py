@@ -152,7 +152,7 @@ def _why_space(state: State, topology: str, kind: Kind, space: str) -> str:
         node = state.inventory.nodes.get(name)
         heard = {space_of(source): position for source, position in node.answers.items()} if node else {}
         known = remembered.get(node.instance_id or "", heard) if node else {}
-        counts.update(other for other, p in known.items() if (p.path if kind == "tree" else p.ultraserver))
+        counts.update(other for other, position in known.items() if position.serves(kind))
     rivals = [f"{other}: {count}" for other, count in counts.most_common() if other != space]
     told = f"{space} {'place' if space == 'labels' else 'places'} {counts[space]} of {len(members)} nodes"
     return f"{told}, the most ({', '.join(rivals)})" if rivals else f"{told}; nobody else places any"

@@ -7,7 +7,7 @@ from typing import Any
 
 from topology_plugin.core.decision import Identity, Memory
 from topology_plugin.core.generation import Generation
-from topology_plugin.core.position import SPACES, Position
+from topology_plugin.core.position import Position, space_of
 from topology_plugin.core.state import State
 
 
@@ -47,8 +47,7 @@ def memory_of(generation: Generation | None) -> Memory:
             fact.get("instance_type"),
             fact.get("zone_id"),
         )
-        known, source = fact.get("position"), str(fact.get("source") or "")
-        space = source.partition(":")[2] or SPACES.get(source)
+        known, space = fact.get("position"), space_of(str(fact.get("source") or ""))
         if isinstance(known, Mapping) and space:
             position = Position(tuple(known.get("path") or ()), known.get("ultraserver"))
             positions[instance_id] = {space: position}

@@ -101,7 +101,7 @@ def _seats(answers: Mapping[str, Position], kind: Kind, sources: tuple[str, ...]
     found: dict[str, tuple[str, Position]] = {}
     for source, space in _by_strength(tuple(answers), sources):
         position = answers[source]
-        if position.path if kind == "tree" else position.ultraserver:
+        if position.serves(kind):
             found.setdefault(space, (source, position))
     return found
 
@@ -117,7 +117,7 @@ def _by_strength(answers: tuple[str, ...], sources: tuple[str, ...]) -> tuple[tu
 def _why(known: Node, kind: Kind, space: str) -> str:
     if known.instance_id is None and not known.answers:
         return "no instance is known behind it"
-    if any(space_of(s) != space and (p.path if kind == "tree" else p.ultraserver) for s, p in known.answers.items()):
+    if any(space_of(source) != space and position.serves(kind) for source, position in known.answers.items()):
         return f"only a source other than {space} knows it"
     if any(known.answers.values()):
         return (

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # `register` must start fast
+    from topology_plugin.core.topology import Kind
 
 
 @dataclass(frozen=True, order=True)
@@ -17,6 +21,10 @@ class Position:
 
     def __bool__(self) -> bool:
         return bool(self.path or self.ultraserver)
+
+    def serves(self, kind: Kind) -> bool:
+        """Whether a topology of that kind can be made of it: trees of network paths, blocks of UltraServers."""
+        return bool(self.path if kind == "tree" else self.ultraserver)
 
 
 SOURCES = ("resource-config", "records", "sagemaker", "ec2")
