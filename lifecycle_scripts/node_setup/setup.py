@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from node_setup import slurm_daemons, storage
 from node_setup.install import LOG
 from node_setup.processes import Background, Systemd, our_command
 from node_setup.role import controller_addresses, role_of
-from node_setup.units import Units
+from node_setup.units import Units, write_atomically
 from topology_plugin.app.register import Known
 from topology_plugin.app.wiring import Wiring
 from topology_plugin.core.inventory import Role
@@ -193,10 +192,3 @@ class Setup:
         return slurm_daemons.start(
             role == "controller", addresses, wiring.places.slurm_conf, self.root, self.systemd, self.log
         )
-
-
-def write_atomically(file: Path, data: bytes) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_name(f".{file.name}.{os.getpid()}")
-    temporary.write_bytes(data)
-    temporary.replace(file)

@@ -51,12 +51,6 @@ class Units:
         """Let systemd go on with what the hook could not finish."""
         self._systemd.call("start", "--no-block", NODE_UNITS[0])
 
-    def placed(self) -> list[Path]:
-        """Everything of ours that is there."""
-        names = (*NODE_UNITS, *CONTROLLER_UNITS)
-        ours = [self._directory / name for name in names] + [self._wanted(name) for name in names]
-        return [place for place in (*ours, self._directory / DROP_IN) if place.exists() or place.is_symlink()]
-
     def stop_watch(self) -> None:
         self._systemd.call("stop", *CONTROLLER_UNITS, timeout=120)
 
@@ -89,12 +83,18 @@ class Units:
     def _write(self, file: Path, data: bytes) -> None:
         if file.is_file() and file.read_bytes() == data:
             return
-        file.parent.mkdir(parents=True, exist_ok=True)
-        temporary = file.with_name(f".{file.name}.{os.getpid()}")
-        temporary.write_bytes(data)
-        temporary.chmod(0o644)
-        temporary.replace(file)
+        write_atomically(file, data, 0o644)
         self._log(f"unit {file.name} written")
+
+
+def write_atomically(file: Path, data: bytes, mode: int | None = None) -> None:
+    """`mode` None: by this process's umask."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    temporary = file.with_name(f".{file.name}.{os.getpid()}")
+    temporary.write_bytes(data)
+    if mode is not None:
+        temporary.chmod(mode)
+    temporary.replace(file)
 
 
 def _unlink(files: Iterable[Path]) -> None:
