@@ -11,7 +11,8 @@ from topology_plugin.adapters.files import Operations, RealFiles
 from topology_plugin.adapters.generations import Generations
 from topology_plugin.adapters.live_files import LiveFiles
 from topology_plugin.adapters.slurm import Answer
-from topology_plugin.app.apply import Applied, Doors, execute
+from topology_plugin.app.apply import Applied, execute
+from topology_plugin.app.doors import Doors
 from topology_plugin.core import plan as planning
 from topology_plugin.core import target
 from topology_plugin.core.disk import Disk

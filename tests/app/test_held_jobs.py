@@ -9,7 +9,8 @@ import pytest
 from tests.app.machine import FLAT, ONE, RENAMED, Killed, Machine
 from topology_plugin.adapters.notes import JOBS
 from topology_plugin.adapters.slurm import Answer
-from topology_plugin.app.apply import ApplyFailed, settle_jobs
+from topology_plugin.app.apply import ApplyFailed
+from topology_plugin.app.held import settle_jobs
 from topology_plugin.core.topology import Configuration
 
 

@@ -14,7 +14,7 @@ from topology_plugin.adapters.files import Operations, RealFiles
 from topology_plugin.adapters.generations import Generations
 from topology_plugin.adapters.live_files import LiveFiles
 from topology_plugin.adapters.slurm import Answer, Slurm
-from topology_plugin.app.apply import Doors
+from topology_plugin.app.doors import Doors
 from topology_plugin.app.reconcile import Outcome, Reconciler, Wish
 
 CHANGING = ("create", "write", "owner", "mode", "sync", "rename", "unlink", "mkdir", "rmdir")

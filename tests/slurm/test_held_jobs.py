@@ -11,7 +11,8 @@ from tests.slurm.conftest import NewRoom
 from tests.slurm.interrupted import Counted, CountedSlurm, killed_at, points, reconciler
 from tests.slurm.room import Room
 from topology_plugin.adapters.slurm import Slurm
-from topology_plugin.app.apply import ApplyFailed, settle_jobs
+from topology_plugin.app.apply import ApplyFailed
+from topology_plugin.app.held import settle_jobs
 from topology_plugin.app.reconcile import Wish
 from topology_plugin.jobs.simulated_cluster import cluster, in_tree
 

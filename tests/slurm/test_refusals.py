@@ -19,7 +19,8 @@ from tests.slurm.room import Room
 from tests.slurm.test_kills import AFTER, BEFORE, SET_AFTER, SET_BEFORE, become, same
 from topology_plugin.adapters.clock import SystemClock
 from topology_plugin.adapters.slurm import SlurmCommands
-from topology_plugin.app.apply import ApplyFailed, Doors
+from topology_plugin.app.apply import ApplyFailed
+from topology_plugin.app.doors import Doors
 from topology_plugin.app.reconcile import Outcome, Wish
 
 

@@ -22,8 +22,6 @@ from topology_plugin.core.held_jobs import concerned
 from topology_plugin.core.issues import InputError, PassError
 from topology_plugin.core.plan import FileStep, Plan
 
-__all__ = ["Applied", "ApplyFailed", "Doors", "execute", "settle_jobs"]
-
 
 @dataclass(frozen=True)
 class Applied:

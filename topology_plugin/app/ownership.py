@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 
 from topology_plugin.adapters.files import FileError
 from topology_plugin.adapters.notes import HOLD, OWNERSHIP
-from topology_plugin.app.apply import Doors
+from topology_plugin.app.doors import Doors
 from topology_plugin.core.cluster_agent import ClusterAgent
 from topology_plugin.core.disk import Disk
 from topology_plugin.core.ownership import Facts, OwnershipNote, foreign, judge

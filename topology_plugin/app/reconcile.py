@@ -10,10 +10,12 @@ from topology_plugin.adapters import collector
 from topology_plugin.adapters.cluster_lock import Turn
 from topology_plugin.adapters.notes import OWNERSHIP, STATE
 from topology_plugin.app import ownership, watched_files
-from topology_plugin.app.apply import Applied, ApplyFailed, Doors, execute, settle_jobs
+from topology_plugin.app.apply import Applied, ApplyFailed, execute
+from topology_plugin.app.doors import Doors
+from topology_plugin.app.held import settle_jobs
 from topology_plugin.app.judgement import Judge
 from topology_plugin.app.observation import Observer
-from topology_plugin.app.recording import Recorder, back_off
+from topology_plugin.app.recording import Recorder
 from topology_plugin.app.thought import Thinker, Thought, Wish
 from topology_plugin.app.watched_files import Left
 from topology_plugin.app.writer import Writer
@@ -239,4 +241,4 @@ class Reconciler:
             self._recorder().failed(former, "input", str(error))
 
 
-__all__ = ["Outcome", "Reconciler", "Thought", "Wish", "back_off"]
+__all__ = ["Outcome", "Reconciler", "Thought", "Wish"]

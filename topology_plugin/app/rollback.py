@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from topology_plugin.adapters.notes import HOLD
 from topology_plugin.app import ownership
-from topology_plugin.app.apply import Applied, ApplyFailed, Doors, execute
+from topology_plugin.app.apply import Applied, ApplyFailed, execute
+from topology_plugin.app.doors import Doors
 from topology_plugin.app.loaded import differences
 from topology_plugin.app.observation import must_be_complete
 from topology_plugin.app.reconcile import Wish

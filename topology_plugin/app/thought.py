@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from topology_plugin import __version__
 from topology_plugin.adapters.cluster_lock import Turn
 from topology_plugin.app import ownership
-from topology_plugin.app.apply import Doors
+from topology_plugin.app.doors import Doors
 from topology_plugin.app.loaded import differences
 from topology_plugin.app.observation import Observation, Observer, must_be_complete, must_list_something
 from topology_plugin.app.writer import Writer

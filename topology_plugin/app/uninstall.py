@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from topology_plugin.app import ownership
-from topology_plugin.app.apply import Applied, ApplyFailed, Doors, execute
+from topology_plugin.app.apply import Applied, ApplyFailed, execute
+from topology_plugin.app.doors import Doors
 from topology_plugin.core import plan as planning
 from topology_plugin.core import target
 from topology_plugin.core.disk import Disk

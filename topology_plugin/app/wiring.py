@@ -25,8 +25,8 @@ if TYPE_CHECKING:  # each command imports only what it uses: `register` must sta
     from topology_plugin.adapters.registry import Registry
     from topology_plugin.adapters.slurm import Slurm
     from topology_plugin.adapters.this_host import Host
-    from topology_plugin.app.apply import Doors
     from topology_plugin.app.aws import Aws
+    from topology_plugin.app.doors import Doors
     from topology_plugin.app.judgement import Judge
     from topology_plugin.app.prune import Pruner
     from topology_plugin.app.reconcile import Reconciler
@@ -155,7 +155,7 @@ class Wiring:
         from topology_plugin.adapters.files import RealFiles
         from topology_plugin.adapters.generations import Generations
         from topology_plugin.adapters.one_look import OneLook
-        from topology_plugin.app.apply import Doors
+        from topology_plugin.app.doors import Doors
 
         places, live = self.places, self.live_files()
         standard = places.named_slurm_conf == DEFAULT_SLURM_CONF
