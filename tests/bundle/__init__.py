@@ -1,0 +1,9 @@
+"""What is uploaded and runs on nodes: its modules lie beside each other in lifecycle_scripts/."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "lifecycle_scripts"))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "lifecycle_scripts"))
+from tests.bundle import ROOT
+from tests.bundle.installs import built, next_release, small_bundle
+from tests.bundle.nodes import machine
 
 
 @pytest.fixture(scope="session")
@@ -24,12 +24,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def bundle(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """dist/lifecycle_scripts, built by the same command line as the make target's."""
-    dist = tmp_path_factory.mktemp("dist")
-    command = [sys.executable, str(sources / "lifecycle_scripts" / "build_bundle.py"), "--dist", str(dist)]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stderr
-    return dist / "lifecycle_scripts"
+    return built(sources, tmp_path_factory.mktemp("dist"))
 
 
 @pytest.fixture(scope="session")
@@ -56,3 +51,37 @@ def python(request: pytest.FixtureRequest) -> str:
         if asked.stdout.startswith(f"{version} "):
             return asked.stdout.split()[1]
     pytest.skip(f"no Python {version} on this machine")
+
+
+@pytest.fixture(scope="session")
+def installed(bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A machine that has the bundle already: most tests are about what comes after unpacking."""
+    node = machine(tmp_path_factory.mktemp("installed"))
+    assert node.run("bash", bundle / "on_init_complete.sh").returncode == 0
+    return node.root
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    return small_bundle(tmp_path / "old-bundle", "1.0+aaaaaaaa")
+
+
+@pytest.fixture
+def new(tmp_path: Path) -> Path:
+    return small_bundle(tmp_path / "new-bundle", "2.0+bbbbbbbb")
+
+
+@pytest.fixture(scope="session")
+def newer(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The payload of the next version."""
+    return next_release(sources, tmp_path_factory.mktemp("newer")) / "hyperpod-topology"
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "node"

@@ -16,7 +16,7 @@ from pathlib import Path
 import build_bundle
 import pytest
 
-from tests.bundle.conftest import ROOT
+from tests.bundle import ROOT
 
 BUILDER = ROOT / "lifecycle_scripts" / "build_bundle.py"
 

@@ -11,7 +11,7 @@ import botocore.session
 import click
 import pytest
 
-from tests.bundle.conftest import ROOT
+from tests.bundle import ROOT
 from topology_plugin.cli.main import cli
 from topology_plugin.core.settings import NAMES, layered
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bundle.conftest import ROOT
+from tests.bundle import ROOT
 
 SCRIPTS = sorted((ROOT / "lifecycle_scripts").rglob("*.sh"))
 

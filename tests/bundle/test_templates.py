@@ -14,7 +14,7 @@ import pytest
 import yaml
 from botocore.validate import ParamValidator
 
-from tests.bundle.conftest import ROOT
+from tests.bundle import ROOT
 from topology_plugin.core import provisioning
 from topology_plugin.core.settings import layered
 

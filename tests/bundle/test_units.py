@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bundle.conftest import ROOT
+from tests.bundle import ROOT
 
 SYSTEMD = ROOT / "lifecycle_scripts" / "systemd"
 UNITS = sorted(path.name for path in SYSTEMD.iterdir())

@@ -7,10 +7,7 @@ entry scripts' systemctl and mount are stand-ins that record the calls). test_sy
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.bundle.conftest import bundle, sources  # noqa: F401  (fixtures)
+from tests.bundle.installs import next_release, version_of
 from tests.clusters import CPU, P5
 from tests.slurm.fleet import Fleet, bare_python_has_nothing
 from topology_plugin.core.position import Position
@@ -72,7 +70,12 @@ def fleet(tmp_path: Path, bundle: Path, slurm_bin: Path) -> Iterator[NewFleet]: 
 
 
 @pytest.mark.slow
-def test_br_31_24_machines_from_first_boot_to_uninstall(fleet: NewFleet, tmp_path: Path, bundle: Path) -> None:  # noqa: F811
+def test_br_31_24_machines_from_first_boot_to_uninstall(
+    fleet: NewFleet,
+    tmp_path: Path,
+    bundle: Path,  # noqa: F811
+    sources: Path,  # noqa: F811
+) -> None:
     assert bare_python_has_nothing()
     whole = mixed(9, (5, 4), 4)
     assert len(whole.machines) == 24
@@ -139,10 +142,11 @@ def test_br_31_24_machines_from_first_boot_to_uninstall(fleet: NewFleet, tmp_pat
 
     # A newer bundle: one switch, nothing to reconfigure.
     applied = one.generation
-    newer = newer_bundle(tmp_path)
+    newer = next_release(sources, tmp_path)
+    (newer / "hyperpod-topology/hyperpod_topology.json").write_text(json.dumps(QUICK))
     upgraded = [replaced.controller, *rolling[:5]]
     one.scripts(upgraded, bundle=newer)
-    assert all(version(one.machines[machine.name].root).startswith("9.") for machine in upgraded)
+    assert all(version_of(one.machines[machine.name].root).startswith("9.") for machine in upgraded)
     with one.watching():
         one.wait_for_facts()
         assert one.command("merge", "--dry-run").returncode == 0
@@ -251,27 +255,6 @@ def telling(version_text: str, slurm_bin: Path, directory: Path) -> Path:
     )
     (pretend / "scontrol").chmod(0o755)
     return pretend
-
-
-def version(root: Path) -> str:
-    command = [str(root / "usr/local/bin/hyperpod-topology"), "--version"]
-    return subprocess.run(command, check=True, capture_output=True, text=True, env={}).stdout.split()[-1]
-
-
-def newer_bundle(directory: Path) -> Path:
-    """The next release, built from these sources with another version."""
-    from tests.bundle.conftest import ROOT
-
-    copy = directory / "newer-sources"
-    for name in ("lifecycle_scripts", "topology_plugin"):
-        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
-    init = copy / "topology_plugin" / "__init__.py"
-    init.write_text(init.read_text().replace('__version__ = "', '__version__ = "9.'))
-    dist = directory / "newer-dist"
-    command = [sys.executable, str(copy / "lifecycle_scripts/build_bundle.py"), "--dist", str(dist)]
-    subprocess.run(command, check=True, capture_output=True, env=dict(os.environ))
-    (dist / "lifecycle_scripts/hyperpod-topology/hyperpod_topology.json").write_text(json.dumps(QUICK))
-    return dist / "lifecycle_scripts"
 
 
 def test_the_fleet_is_of_all_kinds() -> None:
