@@ -15,8 +15,8 @@ import pytest
 
 from tests.slurm.conftest import NewRoom
 from tests.slurm.interrupted import Counted, CountedSlurm, leftovers, passed, reconciler
-from tests.slurm.room import Room
-from tests.slurm.test_kills import AFTER, BEFORE, SET_AFTER, SET_BEFORE, become, same
+from tests.slurm.room import Room, same
+from tests.slurm.test_kills import AFTER, BEFORE, SET_AFTER, SET_BEFORE, become
 from topology_plugin.adapters.clock import SystemClock
 from topology_plugin.adapters.slurm import SlurmCommands
 from topology_plugin.app.apply import ApplyFailed
@@ -213,3 +213,16 @@ def prepared_foreground(room: Room) -> dict[str, bytes]:
     room.registry.mkdir(parents=True)
     room.boot(BEFORE)
     return files(room)
+
+
+def test_what_is_taken_back_is_not_left_in_force_although_the_words_are_as_before(room: NewRoom) -> None:
+    """The first topology.yaml of a cluster whose slurmctld keeps its partitions' words: it loads the one, not the other."""
+    here = room(extra="ReconfigFlags=KeepPartInfo")
+    here.registry.mkdir(parents=True)
+    here.boot(BEFORE)
+    former_files, former = files(here), here.ctld.topoconf()
+    with pytest.raises(ApplyFailed, match=r"train has no Topology=.*KeepPartInfo") as failed:
+        passed(here)
+    assert failed.value.code == "read-back" and failed.value.undone
+    assert files(here) == former_files and leftovers(here) == []
+    assert here.ctld.topoconf() == former

@@ -21,6 +21,7 @@ from topology_plugin.core.generation import Generation
 from topology_plugin.core.held_jobs import concerned
 from topology_plugin.core.issues import InputError, PassError
 from topology_plugin.core.plan import FileStep, Plan
+from topology_plugin.core.rules_conf import keeps_words
 
 
 @dataclass(frozen=True)
@@ -190,7 +191,9 @@ class _Run:
         unlike = await_loaded(self.doors, wanted, self.words, patient=self.unsure)
         self.seconds += clock.monotonic() - begin
         if unlike is not None:
-            raise _Failed(unlike.code, self._with_log(unlike.what))
+            keeps = unlike.code == "read-back" and keeps_words(self.before.conf)
+            why = " (ReconfigFlags=KeepPartInfo: partitions keep the word they had; take it out)" if keeps else ""
+            raise _Failed(unlike.code, self._with_log(unlike.what + why))
 
     def _with_log(self, what: str) -> str:
         log = self.doors.controller.log_words(self.log)

@@ -86,7 +86,8 @@ class Undo:
         now = doors.live.disk()
         former = Target(now.topology_yaml, now.topology_conf, {}, now.plugin, now.configuration())
         found = differences(doors, former, now.words)
-        if found == []:
+        compared = doors.classic or former.configuration is not None  # without a topology.yaml the words alone were
+        if found == [] and compared:
             return ""
         if found is None and doors.controller.running() is False:
             return "slurmctld is not running and will start with them"
