@@ -10,8 +10,25 @@ from topology_plugin.app.machine_room import MachineRoom
 from topology_plugin.app.reconcile import Outcome, Wish
 from topology_plugin.app.wiring import Wiring
 from topology_plugin.core import topology_yaml
-from topology_plugin.core.topology import Blocks, Configuration, Tree
+from topology_plugin.core.topology import Blocks, Body, Configuration, Tree
 from topology_plugin.jobs.simulated_cluster import SimulatedCluster
+
+
+def shape(configuration: Configuration) -> object:
+    """Which node lies on which switch or block, and which word each partition has; without the order of topologies,
+    switches and nodes. The product's own comparison is not used."""
+
+    def units(body: Body) -> object:
+        if isinstance(body, Tree):
+            return {s.name: (set(s.nodes), set(s.children)) for s in body.switches}
+        return (body.sizes, [(b.name, set(b.nodes)) for b in body.blocks]) if isinstance(body, Blocks) else None
+
+    topologies = {t.name: (t.default, t.kind, units(t.body)) for t in configuration.topologies}
+    return topologies, dict(configuration.words)
+
+
+def same(loaded: Configuration, wanted: Configuration) -> bool:
+    return shape(loaded) == shape(wanted)
 
 
 class Room(MachineRoom):

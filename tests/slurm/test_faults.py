@@ -16,8 +16,8 @@ import pytest
 
 from tests.slurm.conftest import NewRoom
 from tests.slurm.interrupted import Counted, leftovers, passed, points, reconciler
-from tests.slurm.room import Room
-from tests.slurm.test_kills import AFTER, BEFORE, EMPTY, SET_AFTER, SET_BEFORE, Stage, become, gb, same
+from tests.slurm.room import Room, same
+from tests.slurm.test_kills import AFTER, BEFORE, EMPTY, SET_AFTER, SET_BEFORE, Stage, become, gb
 from topology_plugin.adapters.files import RealFiles
 from topology_plugin.adapters.live_files import LiveFiles
 from topology_plugin.app.apply import ApplyFailed

@@ -9,8 +9,8 @@ import pytest
 
 from tests.slurm.conftest import NewRoom
 from tests.slurm.interrupted import passed
-from tests.slurm.room import Room
-from tests.slurm.test_kills import BEFORE, SET_AFTER, SET_BEFORE, become, p5, same
+from tests.slurm.room import Room, same
+from tests.slurm.test_kills import BEFORE, SET_AFTER, SET_BEFORE, become, p5
 from topology_plugin.jobs.simulated_cluster import SimulatedCluster
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from tests.slurm.conftest import NewRoom
 from tests.slurm.interrupted import leftovers
-from tests.slurm.room import Room
-from tests.slurm.test_kills import EMPTY, gb, p5, same
+from tests.slurm.room import Room, same
+from tests.slurm.test_kills import EMPTY, gb, p5
 from topology_plugin.adapters.clock import SystemClock
 from topology_plugin.app.apply import ApplyFailed
 from topology_plugin.app.reconcile import Outcome, Wish
