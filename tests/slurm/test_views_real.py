@@ -58,7 +58,10 @@ def test_a_node_that_left_is_told_by_diff_until_a_pass_has_been(room: NewRoom) -
     gone = cluster.members("worker-p5")[3].name
     here.yaml.write_text("[]\n")  # slurmctld still runs the good one; its next start would be its end
     (stale,) = data(here, "diff", code=3)["other"]
-    assert "the files on disk do not say what slurmctld runs" in stale and "a pass mends them: replace topology.yaml (" in stale
+    assert (
+        "the files on disk do not say what slurmctld runs" in stale
+        and "a pass mends them: replace topology.yaml (" in stale
+    )
     here.merge()
     assert data(here, "diff")["pending"] is False
     here.change(cluster.without([gone]))
