@@ -101,6 +101,7 @@ def test_explain_speaks_of_nodes_and_partitions(target: str, form: str, capsys: 
     ("arguments", "words"),
     [
         (("show", "trian", "--from", str(CAPTURED)), "there is no such partition (known are cpu, dev, gb200, train)"),
+        (("show", "", "--from", str(CAPTURED)), "partition '': there is no such partition"),
         (("explain", "trian", "--from", str(CAPTURED)), "did you mean train"),
         (("explain", "job:7", "--from", str(CAPTURED)), "slurmctld does not answer here"),
         (("show", "--from", "/nonexistent/x"), "cannot be read: No such file or directory"),
@@ -196,7 +197,8 @@ def test_doctor_names_a_setting_that_cannot_be_used_and_the_origin_of_each_value
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert run("doctor", "--no-aws", "--mode", "sideways") == 4
-    assert "bad     settings" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "bad     settings" in out and "1 check: 1 bad" in out
     monkeypatch.setenv("HYPERPOD_TOPOLOGY_BLOCK_SIZES", "9")
     run("doctor", "--no-aws", "--spares-per-ultraserver", "1")
     out = capsys.readouterr().out

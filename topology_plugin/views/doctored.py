@@ -8,7 +8,7 @@ from typing import Any
 
 from topology_plugin.core.checkup import Check
 from topology_plugin.core.settings import NAMES, Settings
-from topology_plugin.views.text import Line, Style, line
+from topology_plugin.views.text import Line, Style, counted, line
 
 _STYLES: dict[str, Style] = {"ok": "ok", "warn": "warn", "bad": "bad", "unknown": "dim"}
 
@@ -39,7 +39,7 @@ def summary(checks: Sequence[Check], skipped: int = 0) -> str:
     counts = Counter(check.verdict.result for check in checks)
     parts = [f"{counts[result]} {result}" for result in ("bad", "warn", "unknown", "ok") if counts[result]]
     more = f"; {skipped} more are for the controller" if skipped else ""
-    return f"{len(checks)} checks: {', '.join(parts)}{more}"
+    return f"{counted(len(checks), 'check')}: {', '.join(parts)}{more}"
 
 
 def document(checks: Sequence[Check], settings: Settings | None, version: str) -> dict[str, Any]:

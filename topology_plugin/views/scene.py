@@ -101,7 +101,9 @@ def arrange(state: State, live: Live | None = None, *, desired: bool = False, pa
     configuration = state.desired if which == "desired" or state.in_force is None else state.in_force
     if partition is not None and partition not in state.inventory.partitions:
         known = ", ".join(state.inventory.partitions) or "none"
-        raise InputError(Issue(f"partition {partition}", "there is no such partition", f"known are {known}"))
+        raise InputError(
+            Issue(f"partition {partition or repr(partition)}", "there is no such partition", f"known are {known}")
+        )
     served = partitions_by_topology(state, configuration)
     views = [
         _view(state, configuration, topology, served.get(topology.name, ())) for topology in configuration.topologies

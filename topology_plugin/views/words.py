@@ -9,7 +9,7 @@ from topology_plugin.core import job_sizes
 from topology_plugin.core.diff import Change, Diff
 from topology_plugin.core.hostlists import fold
 from topology_plugin.core.state import State
-from topology_plugin.views.text import Line, Style, line
+from topology_plugin.views.text import Line, Style, counted, line
 
 _STYLES: dict[str, Style] = {"moves": "name", "joins": "ok", "leaves": "warn"}
 
@@ -28,7 +28,7 @@ def brief(diff: Diff, most: int = 12) -> tuple[str, ...]:
     groups: dict[tuple[str, str], list[str]] = {}
     for change in diff.nodes:
         groups.setdefault((change.verb, change.topology), []).append(change.node)
-    lines += [f"{fold(nodes)} {_verb(verb, len(nodes)).split()[1]} ({name})" for (verb, name), nodes in groups.items()]
+    lines += [f"{fold(nodes)} {_verb(verb, len(nodes))} ({name})" for (verb, name), nodes in groups.items()]
     lines += [str(row) for row in _rest(Diff(blocks=diff.blocks, other=diff.other))]
     if len(lines) > most:
         lines = [*lines[: most - 1], f"and {len(lines) - most + 1} more changes"]
@@ -106,9 +106,9 @@ def _summary(diff: Diff, state: State) -> str:
     if not diff.known:
         return "Nothing is known to be in force; a pass would put this in force:"
     counts = {verb: sum(1 for c in diff.nodes if c.verb == verb) for verb in ("moves", "joins", "leaves")}
-    parts = [f"{count} {_verb(verb, count)}" for verb, count in counts.items() if count]
+    parts = [f"{counted(count, 'node')} {_verb(verb, count)}" for verb, count in counts.items() if count]
     if diff.partitions:
-        parts.insert(0, f"{len(diff.partitions)} partition{'s' if len(diff.partitions) > 1 else ''} changed")
+        parts.insert(0, f"{counted(len(diff.partitions), 'partition')} changed")
     what = ", ".join(parts) or "no node's place"
     if not state.owner.writes:
         return f"Desired differs: {what}; but no pass makes it so: {state.owner.reason}."
@@ -116,8 +116,7 @@ def _summary(diff: Diff, state: State) -> str:
 
 
 def _verb(verb: str, count: int) -> str:
-    plain = {"moves": "move", "joins": "join", "leaves": "leave"}[verb]
-    return f"node {verb}" if count == 1 else f"nodes {plain}"
+    return verb if count == 1 else {"moves": "move", "joins": "join", "leaves": "leave"}[verb]
 
 
 def _partitions(diff: Diff) -> Iterator[Line]:
