@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.states import live, state
-from tests.views.test_golden import change
+from tests.views.captured import change
 from topology_plugin.core.checkup import Check, ok
 from topology_plugin.core.diff import compare
 from topology_plugin.core.explanation import explain_node, explain_partition

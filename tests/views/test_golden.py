@@ -8,48 +8,20 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
 import pytest
 
-from tests.states import without
-from topology_plugin.core import state_json
-from topology_plugin.core.decision import Memory
+from tests.views.captured import captured, change
 from topology_plugin.core.diff import compare
-from topology_plugin.core.live import Live
-from topology_plugin.core.merge import merge
-from topology_plugin.core.settings import Settings
-from topology_plugin.core.state import State
 from topology_plugin.views import document, mermaid, metrics, page, svg, text, words
 from topology_plugin.views.scene import Scene, arrange
 
-CAPTURED = Path(__file__).parents[1] / "captured"
 GOLDEN = Path(__file__).parent / "golden"
-
-
-@cache
-def captured() -> tuple[State, Live]:
-    read = {
-        name: json.loads((CAPTURED / f"cluster-108-{name}.json").read_text()) for name in ("state", "nodes", "squeue")
-    }
-    return state_json.load(read["state"]), Live.parse(read["nodes"]["nodes"], read["squeue"]["jobs"])
 
 
 def scene(**more: str) -> Scene:
     return arrange(*captured(), **more)  # type: ignore[arg-type]
-
-
-def change() -> tuple[State, Live]:
-    """Three nodes leave, the late label comes: what the next pass would do then."""
-    state, live = captured()
-    late = next(iter(state.decision.placements["tree"].unplaced))
-    other = next(iter(state.decision.placements["tree"].placed))
-    nodes = state.inventory.nodes
-    told = {**nodes, late: replace(nodes[late], answers=nodes[other].answers, silent={})}
-    seen = without(replace(state.inventory, nodes=told), "ip-10-2-1-2", "ip-10-2-1-3", "ip-10-1-1-7")
-    return replace(state, inventory=seen, decision=merge(seen, Settings(), Memory())), live
 
 
 def told() -> str:
