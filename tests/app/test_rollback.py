@@ -24,7 +24,7 @@ from tests.fakes import FakeSlurmctld
 from topology_plugin.adapters.notes import HOLD
 from topology_plugin.app import ownership
 from topology_plugin.app.apply import ApplyFailed, execute
-from topology_plugin.app.rollback import rollback
+from topology_plugin.app.rollback import Rollback
 from topology_plugin.app.uninstall import uninstall
 from topology_plugin.core import plan as planning
 from topology_plugin.core import target, topology_conf, topology_yaml
@@ -60,7 +60,7 @@ def test_an_earlier_generation_is_in_force_again_as_a_new_one_and_held(
     machine: Machine, number: int | None, of: int, then: Configuration
 ) -> None:
     before = machine.slurm.reconfigures
-    done = rollback(machine.doors, number, as_it_is, fine)
+    done = Rollback(machine.doors, as_it_is, fine).run(number)
     assert (done.of, done.applied and done.applied.number) == (of, 4)
     assert in_force(machine) == then and machine.slurm.reconfigures == before + 1
     assert machine.generations.note(HOLD) == {
@@ -79,19 +79,19 @@ def test_an_earlier_generation_is_in_force_again_as_a_new_one_and_held(
 
 def test_with_slurmctld_down_nothing_is_said_to_be_in_force(machine: Machine) -> None:
     machine.slurm.up = False
-    done = rollback(machine.doors, 3, as_it_is, fine)
+    done = Rollback(machine.doors, as_it_is, fine).run(3)
     assert not done.plan and not done.answered
     machine.slurm.up = True
-    assert rollback(machine.doors, 3, as_it_is, fine).answered
+    assert Rollback(machine.doors, as_it_is, fine).run(3).answered
 
 
 def test_twice_goes_back_and_forth_and_a_rollback_to_what_is_in_force_only_holds(machine: Machine) -> None:
-    rollback(machine.doors, None, as_it_is, fine)
+    Rollback(machine.doors, as_it_is, fine).run(None)
     assert in_force(machine) == TWO
-    rollback(machine.doors, None, as_it_is, fine)
+    Rollback(machine.doors, as_it_is, fine).run(None)
     assert in_force(machine) == RENAMED
     before = machine.slurm.reconfigures
-    done = rollback(machine.doors, 3, as_it_is, fine)
+    done = Rollback(machine.doors, as_it_is, fine).run(3)
     assert not done.plan and machine.slurm.reconfigures == before
     assert machine.generations.note(HOLD) is not None
 
@@ -104,34 +104,34 @@ def test_joiners_are_added_before_it_is_judged(machine: Machine) -> None:
         judged.append(configuration)
         return []
 
-    rollback(machine.doors, 1, lambda configuration, disk: wider, judge)
+    Rollback(machine.doors, lambda configuration, disk: wider, judge).run(1)
     assert judged == [wider] and in_force(machine) == wider
 
 
 @pytest.mark.parametrize("number", [0, 4, -1, 99])
 def test_a_number_that_never_was_in_force_is_refused_with_those_that_were(machine: Machine, number: int) -> None:
     with pytest.raises(InputError, match="kept are 1, 2, 3"):
-        rollback(machine.doors, number, as_it_is, fine)
+        Rollback(machine.doors, as_it_is, fine).run(number)
     assert machine.generations.note(HOLD) is None
 
 
 def test_without_an_earlier_one_there_is_nothing_to_go_back_to(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     with pytest.raises(InputError, match="no earlier generation"):
-        rollback(machine.doors, None, as_it_is, fine)
+        Rollback(machine.doors, as_it_is, fine).run(None)
 
 
 def test_one_that_no_longer_fits_is_refused_and_nothing_held(machine: Machine) -> None:
     files = machine.snapshot()
     with pytest.raises(ApplyFailed, match="generation 1 no longer fits: partition train: n9 is in no leaf") as caught:
-        rollback(machine.doors, 1, as_it_is, lambda configuration, after: NOW)
+        Rollback(machine.doors, as_it_is, lambda configuration, after: NOW).run(1)
     assert caught.value.code == "validation"
     assert machine.snapshot() == files and machine.generations.note(HOLD) is None
 
 
 def test_one_that_the_rehearsal_refuses_is_refused(machine: Machine) -> None:
     with pytest.raises(ApplyFailed, match="the rehearsal refused generation 1: fatal: no"):
-        rollback(machine.doors, 1, as_it_is, fine, lambda configuration, wanted, disk: "fatal: no")
+        Rollback(machine.doors, as_it_is, fine, lambda configuration, wanted, disk: "fatal: no").run(1)
     assert in_force(machine) == RENAMED
 
 
@@ -139,20 +139,20 @@ def test_a_failed_one_leaves_the_former_state_and_the_former_hold(machine: Machi
     files = machine.snapshot()
     refuse(machine)
     with pytest.raises(ApplyFailed, match="no such luck"):
-        rollback(machine.doors, 1, as_it_is, fine)
+        Rollback(machine.doors, as_it_is, fine).run(1)
     assert machine.snapshot() == files and in_force(machine) == RENAMED
     assert machine.generations.note(HOLD) is None
     ownership.hold(machine.doors, "maintenance")
     refuse(machine)
     with pytest.raises(ApplyFailed):
-        rollback(machine.doors, 1, as_it_is, fine)
+        Rollback(machine.doors, as_it_is, fine).run(1)
     note = machine.generations.note(HOLD)
     assert note is not None and note["reason"] == "maintenance"
 
 
 def test_a_dry_run_says_the_steps_and_does_none(machine: Machine) -> None:
     files = machine.snapshot()
-    done = rollback(machine.doors, 1, as_it_is, fine, dry_run=True)
+    done = Rollback(machine.doors, as_it_is, fine).run(1, dry_run=True)
     assert done.applied is None
     assert any("partition train gets Topology=tree instead of fabric" in s for s in planning.sentences(done.plan))
     assert machine.snapshot() == files and machine.generations.note(HOLD) is None

@@ -88,7 +88,58 @@ class Rollback:
         )
 
     def run(self, number: int | None, *, dry_run: bool = False) -> RolledBack:
-        return rollback(self.doors, number, self.complete, self.faults, self.rehearsal, dry_run=dry_run)
+        """Put generation `number` in force again, as a new generation that says of which it is, and hold.
+
+        Raises InputError for a number or an Include that is not there, ApplyFailed with the former state kept.
+        """
+        if not dry_run:
+            with self.doors.one_writer():
+                return self._act(number)
+        disk = self.doors.live.disk()
+        of, wanted, _ = self._wanted(number, disk)
+        plan, answered = _plan(self.doors, disk, wanted, None)
+        return RolledBack(of.number, plan, answered=answered)
+
+    def _act(self, number: int | None) -> RolledBack:
+        doors = self.doors
+        disk = doors.live.disk()
+        of, wanted, configuration = self._wanted(number, disk)
+        after = target.in_place(disk, wanted, doors.classic)
+        wrong = [*doors.check(after), *(self.faults(configuration, after) if configuration else ())]
+        if wrong:
+            raise ApplyFailed("validation", f"generation {of.number} no longer fits: {'; '.join(map(str, wrong[:5]))}")
+        problem = self.rehearsal(configuration, wanted, disk) if self.rehearsal and configuration else ""
+        if problem:
+            raise ApplyFailed("rehearsal", f"the rehearsal refused generation {of.number}: {problem}")
+        made = _generation(doors, of, wanted)
+        plan, answered = _plan(doors, disk, wanted, made)
+        # Before the change: a `watch` that is killed or restarted in between must not put the newer one back.
+        earlier = doors.generations.note(HOLD)
+        ownership.hold(doors, f"to generation {of.number}", by="rollback")
+        try:
+            applied = execute(doors, disk, plan, made, rehearsed=self.rehearsal is not None)
+        except ApplyFailed:
+            if earlier is None:
+                doors.generations.remove_note(HOLD)
+            else:
+                doors.generations.save_note(HOLD, earlier)
+            raise
+        return RolledBack(of.number, plan, applied, applied.notes, answered)
+
+    def _wanted(self, number: int | None, disk: Disk) -> tuple[Generation, Target, Configuration | None]:
+        doors = self.doors
+        must_be_complete(disk.conf)
+        of = choose(doors, number)
+        wanted = target.of_generation(of, disk, doors.classic)
+        if wanted is None:
+            what = f"generation {of.number} was made for another side of Slurm 25.05 and cannot be put in force here"
+            raise InputError(Issue("rollback", what, "choose another, see `history`"))
+        if wanted.configuration is None or doors.classic:
+            return of, wanted, wanted.configuration
+        configuration = self.complete(wanted.configuration, disk)
+        if configuration != wanted.configuration:
+            wanted = target.of_configuration(configuration, disk)
+        return of, wanted, configuration
 
 
 def choose(doors: Doors, number: int | None) -> Generation:
@@ -107,67 +158,6 @@ def choose(doors: Doors, number: int | None) -> Generation:
         if current is not None and not generation.same_content(current):
             return doors.generations.get(generation.number) or generation
     raise InputError(Issue("rollback", "there is no earlier generation", f"kept are {known}"))
-
-
-def rollback(
-    doors: Doors,
-    number: int | None,
-    complete: Complete,
-    faults: Faults,
-    rehearsal: Rehearsal | None = None,
-    *,
-    dry_run: bool = False,
-) -> RolledBack:
-    """Put generation `number` in force again, as a new generation that says of which it is, and hold.
-
-    Raises InputError for a number or an Include that is not there, ApplyFailed with the former state kept.
-    """
-    if dry_run:
-        disk = doors.live.disk()
-        of, wanted, _ = _wanted(doors, number, complete, disk)
-        plan, answered = _plan(doors, disk, wanted, None)
-        return RolledBack(of.number, plan, answered=answered)
-    with doors.one_writer():
-        disk = doors.live.disk()
-        of, wanted, configuration = _wanted(doors, number, complete, disk)
-        after = target.in_place(disk, wanted, doors.classic)
-        wrong = [*doors.check(after), *(faults(configuration, after) if configuration else ())]
-        if wrong:
-            raise ApplyFailed("validation", f"generation {of.number} no longer fits: {'; '.join(map(str, wrong[:5]))}")
-        problem = rehearsal(configuration, wanted, disk) if rehearsal and configuration else ""
-        if problem:
-            raise ApplyFailed("rehearsal", f"the rehearsal refused generation {of.number}: {problem}")
-        made = _generation(doors, of, wanted)
-        plan, answered = _plan(doors, disk, wanted, made)
-        # Before the change: a `watch` that is killed or restarted in between must not put the newer one back.
-        earlier = doors.generations.note(HOLD)
-        ownership.hold(doors, f"to generation {of.number}", by="rollback")
-        try:
-            applied = execute(doors, disk, plan, made, rehearsed=rehearsal is not None)
-        except ApplyFailed:
-            if earlier is None:
-                doors.generations.remove_note(HOLD)
-            else:
-                doors.generations.save_note(HOLD, earlier)
-            raise
-        return RolledBack(of.number, plan, applied, applied.notes, answered)
-
-
-def _wanted(
-    doors: Doors, number: int | None, complete: Complete, disk: Disk
-) -> tuple[Generation, Target, Configuration | None]:
-    must_be_complete(disk.conf)
-    of = choose(doors, number)
-    wanted = target.of_generation(of, disk, doors.classic)
-    if wanted is None:
-        what = f"generation {of.number} was made for another side of Slurm 25.05 and cannot be put in force here"
-        raise InputError(Issue("rollback", what, "choose another, see `history`"))
-    if wanted.configuration is None or doors.classic:
-        return of, wanted, wanted.configuration
-    configuration = complete(wanted.configuration, disk)
-    if configuration != wanted.configuration:
-        wanted = target.of_configuration(configuration, disk)
-    return of, wanted, configuration
 
 
 def _generation(doors: Doors, of: Generation, wanted: Target) -> Generation | None:
