@@ -107,12 +107,8 @@ class Generations(Notes):
         cannot be made, state_dir has them."""
         if self.registry is None or self.mounted is None or self.registry.is_dir() or self.mounted(self.registry):
             return
-        absent = [path for path in (self.registry.parent, self.registry) if not path.is_dir()]
         with contextlib.suppress(FileError):
             self.files.make_directory(self.registry)
-            for directory in absent:
-                with contextlib.suppress(OSError):
-                    directory.chmod(0o755)  # whatever the umask
 
     def finish(self, number: int, time: float | None) -> None:
         """It was read back: make it the current one and let go of what is too old. `time` None: not known any more.

@@ -45,7 +45,14 @@ class Operations:
         path.unlink()
 
     def mkdir(self, path: Path, mode: int) -> None:
-        path.mkdir(mode=mode, exist_ok=True)
+        """With this mode whatever the umask: others have to read it. One that is there stays as it is."""
+        try:
+            path.mkdir(mode)
+        except FileExistsError:
+            if not path.is_dir():
+                raise
+        else:
+            path.chmod(mode)
 
     def rmdir(self, path: Path) -> None:
         path.rmdir()

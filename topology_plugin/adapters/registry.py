@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import stat
@@ -19,7 +18,6 @@ from topology_plugin.core.issues import Issue
 from topology_plugin.core.records import Record
 
 NODES = "nodes"
-DIRECTORY_MODE = 0o755
 
 # Waiting does not mend these; a disk that is full now is full in a minute (BR-25: say so, leave the old file).
 _HOPELESS = (errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL)
@@ -139,7 +137,8 @@ class RegistryDirectory:
         while True:
             try:
                 self._demand_mount()
-                self._make()
+                # What another node made a moment ago may exist and not be seen: an error then, and once more (BR-22).
+                self._files.make_directory(self.nodes)
                 if self._stands(path) and self._files.read(path) == data:
                     return False
                 self._files.write(path, data)
@@ -219,16 +218,6 @@ class RegistryDirectory:
             return True
         self._files.remove(path)
         return False
-
-    def _make(self) -> None:
-        """Directories that are not there yet, readable by all whatever the umask. What another node made a moment ago
-        may exist and not be seen: an error then, and the caller tries again (BR-22)."""
-        absent = [path for path in (self.directory.parent, self.directory, self.nodes) if not path.is_dir()]
-        if absent:
-            self._files.make_directory(self.nodes)
-            for directory in absent:
-                with contextlib.suppress(PermissionError):  # made by another user in the same moment
-                    directory.chmod(DIRECTORY_MODE)
 
 
 def _unchanged(entry: os.DirEntry[str], before: Seen) -> bool:
