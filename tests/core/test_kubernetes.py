@@ -100,11 +100,27 @@ def test_one_node_alone_is_a_cluster_too() -> None:
 
 
 @pytest.mark.parametrize(
-    "document", [{}, {"items": 3}, {"items": [{}]}, {"items": [{"kind": "Pod", "metadata": {"name": "x"}}]}]
+    "document",
+    [
+        {},
+        {"items": 3},
+        {"items": [{}]},
+        {"items": [None]},
+        {"items": [{"metadata": []}]},
+        {"items": [{"metadata": {"name": 5}}]},
+        {"items": [{"metadata": {"name": "x\x1b[31m"}}]},
+        {"items": [{"kind": "Pod", "metadata": {"name": "x"}}]},
+    ],
 )
 def test_what_is_no_list_of_nodes_is_refused_with_a_remedy(document: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="kubectl get nodes -o json"):
         cluster(document)
+
+
+@pytest.mark.parametrize("odd", [None, 5, "x", [], [1], {}, {"conditions": 7, "addresses": "x"}])
+def test_a_node_of_which_parts_are_of_another_form_is_shown_without_them(odd: object) -> None:
+    state, live = cluster({"items": [{"metadata": {"name": "n1", "labels": odd}, "spec": odd, "status": odd}]})
+    assert list(state.inventory.nodes) == ["n1"] and live.states == {"n1": "unknown"}
 
 
 layer_names = st.lists(st.sampled_from(["a", "b", "c", "d", "null", ""]), max_size=5).map(tuple)

@@ -99,11 +99,12 @@ class JobView:
 
     def chosen(self, partition: str | None) -> str:
         """The named partition, else the cluster's default, else the only one. Raises InputError."""
+        known = ", ".join(self.partitions) or "none"
         name = partition or self.default_partition() or (self.partitions[0] if len(self.partitions) == 1 else None)
         if name is None:
-            raise InputError(Issue("partition", "none is named", "choose one with -p: " + ", ".join(self.partitions)))
+            raise InputError(Issue("partition", "none is named", f"choose one with -p: {known}"))
         if name not in self.partitions:
-            raise InputError(Issue("partition", f"there is no {name!r}", "known are " + ", ".join(self.partitions)))
+            raise InputError(Issue("partition", f"there is no {name!r}", f"known are {known}"))
         return name
 
     def named(self, nodelist: str, partition: str) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from topology_plugin.core.decision import Memory
 from topology_plugin.core.hostlists import node_order
 from topology_plugin.core.inventory import Group, Inventory, Node, Partition
 from topology_plugin.core.issues import InputError, Issue
+from topology_plugin.core.json_document import printable
 from topology_plugin.core.labels import PREFIX, LabelError, parse
 from topology_plugin.core.live import Live
 from topology_plugin.core.merge import merge
@@ -43,9 +44,8 @@ def cluster(document: Mapping[str, Any]) -> tuple[State, Live]:
     nodes: dict[str, Node] = {}
     live: dict[str, str] = {}
     for number, item in enumerate(items):
-        metadata = item.get("metadata") if isinstance(item, dict) else None
-        name = metadata.get("name") if isinstance(metadata, dict) else None
-        if not isinstance(name, str) or not name or (isinstance(item, dict) and item.get("kind", "Node") != "Node"):
+        name = _map(_map(item).get("metadata")).get("name")
+        if not isinstance(name, str) or not printable(name) or item.get("kind", "Node") != "Node":
             issues.append(Issue(f"items[{number}]", "is no Kubernetes node", _REMEDY))
             continue
         nodes[name] = _node(name, item)
@@ -71,8 +71,7 @@ def cluster(document: Mapping[str, Any]) -> tuple[State, Live]:
 
 
 def _node(name: str, item: Mapping[str, Any]) -> Node:
-    labels = item["metadata"].get("labels") or {}
-    spec, status = item.get("spec") or {}, item.get("status") or {}
+    labels, spec, status = _map(item["metadata"].get("labels")), _map(item.get("spec")), _map(item.get("status"))
     found = _INSTANCE_ID.search(str(spec.get("providerID") or "")) or _INSTANCE_ID.search(name)
     answers, silent = {}, {}
     try:
@@ -83,7 +82,6 @@ def _node(name: str, item: Mapping[str, Any]) -> Node:
             silent[KUBERNETES] = "no topology.k8s.aws labels"
     except LabelError as error:
         silent[KUBERNETES] = str(error)
-    addresses = status.get("addresses") or []
     return Node(
         name=name,
         instance_id=found[0] if found else None,
@@ -92,9 +90,7 @@ def _node(name: str, item: Mapping[str, Any]) -> Node:
         zone=_first(labels, _ZONE_LABELS),
         answers=answers,
         silent=silent,
-        addresses=tuple(
-            str(a.get("address")) for a in addresses if isinstance(a, dict) and a.get("type") == "InternalIP"
-        ),
+        addresses=tuple(str(a.get("address")) for a in _maps(status.get("addresses")) if a.get("type") == "InternalIP"),
     )
 
 
@@ -123,12 +119,21 @@ def _group(node: Node) -> str:
 
 
 def _state(item: Mapping[str, Any]) -> str:
-    if (item.get("spec") or {}).get("unschedulable"):
+    if _map(item.get("spec")).get("unschedulable"):
         return "drained"
-    for condition in (item.get("status") or {}).get("conditions") or []:
-        if isinstance(condition, dict) and condition.get("type") == "Ready":
+    for condition in _maps(_map(item.get("status")).get("conditions")):
+        if condition.get("type") == "Ready":
             return "ready" if condition.get("status") == "True" else "down"
     return "unknown"
+
+
+def _map(value: object) -> Mapping[str, Any]:
+    """What is of another form than Kubernetes gives it says nothing."""
+    return value if isinstance(value, dict) else {}
+
+
+def _maps(value: object) -> list[Mapping[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def _first(labels: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
