@@ -99,7 +99,8 @@ class SlurmctldProcess:
                 if pair.startswith(b"SLURM_CONF="):
                     named = os.fsdecode(pair.partition(b"=")[2])
         if named is None:
-            return self.standard
+            # Of one that ended since its command line was read the environment is empty: it may have named any file.
+            return self.standard and bool((process / "cmdline").read_bytes())
         return Path(named).resolve() == self.conf
 
 

@@ -158,7 +158,7 @@ class Wiring:
         from topology_plugin.app.doors import Doors
 
         places, live = self.places, self.live_files()
-        standard = places.named_slurm_conf == DEFAULT_SLURM_CONF
+        standard = places.slurm_conf == Path(DEFAULT_SLURM_CONF).resolve()  # not the one below a --root
         keep, arn = self.settings.generations_keep, self.cluster_arn()
         return Doors(
             live,
