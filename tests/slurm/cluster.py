@@ -56,7 +56,7 @@ class Cluster(PrivateSlurmctld):
         state, reason, nodes, priority = line.split("|")
         return Job(state, reason, tuple(self.expand(nodes)) if nodes else (), int(priority))
 
-    def wait_running(self, job_id: int, timeout: float = 15) -> list[str]:
+    def wait_running(self, job_id: int, timeout: float = 60) -> list[str]:
         """The job's nodes, once it has some. Raises AssertionError when it gets none."""
         deadline = time.monotonic() + timeout
         while not (job := self.job(job_id)).nodes:
@@ -64,7 +64,7 @@ class Cluster(PrivateSlurmctld):
             time.sleep(0.02)
         return list(job.nodes)
 
-    def wait_pending(self, job_id: int, reason: str, timeout: float = 15) -> Job:
+    def wait_pending(self, job_id: int, reason: str, timeout: float = 60) -> Job:
         """The job, once it waits for this reason. Raises AssertionError when that doesn't happen."""
         deadline = time.monotonic() + timeout
         while (job := self.job(job_id)).state != "PENDING" or job.reason != reason:
@@ -75,7 +75,7 @@ class Cluster(PrivateSlurmctld):
     def cancel(self, *job_ids: int) -> None:
         """Cancel and wait until their nodes are free again."""
         self.run("scancel", *map(str, job_ids), check=False)
-        deadline = time.monotonic() + 15
+        deadline = time.monotonic() + 60
         wanted = ",".join(map(str, job_ids))
         while active := self.run("squeue", "-h", "-j", wanted, "-t", "PD,R,CF,CG", check=False).stdout.strip():
             assert time.monotonic() < deadline, f"jobs do not end: {active}"

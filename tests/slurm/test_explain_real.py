@@ -138,9 +138,10 @@ def test_a_job_held_by_a_topology_that_was_partial_runs_after_the_release_that_i
 
 def test_few_switches_that_can_never_be_met_are_a_preference_that_passes(slurmctld: NewCluster) -> None:
     of, cluster = started(slurmctld, inventory(32, 0, 0, per_leaf=8))
-    job = cluster.submit("-p", "train", "--exclusive", "-N12", "--switches=1@0:04")
+    job = cluster.submit("-p", "train", "--exclusive", "-N12", "--switches=1@4:00")
     time.sleep(1)
     why = explained(of, cluster, job)
-    assert why.job.pending and why.job.switch_wait == 4
-    assert "the largest leaf has 8 nodes" in why.holds[0].what and "after 4 s it starts anyway" in why.holds[0].remedy
-    assert len(cluster.wait_running(job, timeout=40)) == 12
+    assert why.job.pending and why.job.switch_wait == 240
+    assert "the largest leaf has 8 nodes" in why.holds[0].what and "after 240 s it starts anyway" in why.holds[0].remedy
+    short = cluster.submit("-p", "train", "--exclusive", "-N12", "--switches=1@0:04")
+    assert len(cluster.wait_running(short)) == 12

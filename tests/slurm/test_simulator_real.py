@@ -93,7 +93,7 @@ def test_the_command_plays_a_trace_from_a_file_and_leaves_nothing_behind(slurm_b
 def test_a_simulation_that_is_stopped_leaves_nothing_behind(slurm_bin: Path, tmp_path: Path) -> None:
     line = [sys.executable, "-m", "topology_plugin", "simulate", "--synthetic", "kalos", "--slurm-bin", str(slurm_bin)]
     run = subprocess.Popen(line, env={**os.environ, "TMPDIR": str(tmp_path)}, stderr=subprocess.PIPE)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not list(tmp_path.glob("*/policy-0/slurmctld.log")) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert list(tmp_path.iterdir())
