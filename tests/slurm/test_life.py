@@ -19,13 +19,14 @@ import pytest
 from tests.clusters import CPU, GB, P5
 from tests.slurm.conftest import NewRoom
 from tests.slurm.interrupted import killed_at, leftovers, reconciler
-from tests.slurm.room import Room
+from tests.slurm.room import Room, same
 from topology_plugin.adapters.files import Operations
 from topology_plugin.adapters.slurm import Answer
 from topology_plugin.app import ownership
 from topology_plugin.app.reconcile import Wish
 from topology_plugin.core.issues import PassError
 from topology_plugin.core.position import Position
+from topology_plugin.core.topology import Configuration, Flat, Tree
 from topology_plugin.jobs.simulated_cluster import (
     Machine,
     SimulatedCluster,
@@ -37,7 +38,7 @@ from topology_plugin.jobs.simulated_cluster import (
 )
 
 WORKERS = 4  # so that test workers can share the sequences
-SEQUENCES = int(os.environ.get("SOAK_SEQUENCES", "24"))
+SEQUENCES = int(os.environ.get("SOAK_SEQUENCES", "40"))
 EVENTS = int(os.environ.get("SOAK_EVENTS", "6"))
 SEED = int(os.environ.get("SOAK_SEED", "1"))
 START = cluster(P5, GB, CPU).with_machines(
@@ -205,20 +206,35 @@ class Life:
         for m in self.now.nodes:
             if m.label is not None:
                 self.known[m.instance_id] = m.label
-        loaded = self.loaded()
-        assert loaded == self.expected()
+        loaded = here.in_force()
+        assert {
+            "words": loaded.words,
+            "tree": units(loaded, "tree"),
+            "block": units(loaded, "block"),
+        } == self.expected()
+        self.distances_are_right(loaded)
         here.ctld.restart()
-        assert self.loaded() == loaded, "a restart agrees"
+        assert same(here.in_force(), loaded), "a restart agrees"
 
-    def loaded(self) -> dict[str, object]:
-        return {"words": self.room.ctld.partitions(), "tree": self.units("tree"), "block": self.units("block")}
-
-    def units(self, topology: str) -> set[frozenset[str]]:
-        return (
-            {frozenset(nodes) for nodes in self.room.leaves(topology).values()}
-            if self.room.in_force().topology(topology)
-            else set()
-        )
+    def distances_are_right(self, loaded: Configuration) -> None:
+        """Below the tree's switches lie the nodes of each network node, and every unplaced one alone; what else there
+        is, or what is folded, joins or parts all of them."""
+        found = loaded.topology("tree")
+        if found is None:
+            return
+        assert isinstance(found.body, Tree)
+        names = {m.name for m in self.now.members("worker-p5")}
+        places = {m.name: self.known.get(m.instance_id) for m in self.now.members("worker-p5")}
+        paths = {name: place.path for name, place in places.items() if place}
+        network = {
+            frozenset(name for name, other in paths.items() if other[:layers] == path[:layers])
+            for path in paths.values()
+            for layers in range(1, len(path) + 1)
+        }
+        unplaced = names - paths.keys()
+        below = {frozenset(found.body.nodes_below(switch)) for switch in found.body.switches}
+        wanted = network | {frozenset([name]) for name in unplaced}
+        assert below ^ wanted <= {frozenset(names), frozenset(paths), frozenset(unplaced)}
 
     def expected(self) -> dict[str, object]:
         """Worked out from the facts alone: who shares a leaf or a block, and which words there are."""
@@ -236,24 +252,34 @@ class Life:
         return {"words": words, **units}
 
     def everyone_works(self) -> None:
-        """Every node gets a real job by -w, and by -N2 -w where its topology allows two."""
-        for group, partition, alone in (
-            ("worker-p5", "train", True),
-            ("worker-gb", "gb", False),
-            ("worker-cpu", "cpu", False),
-        ):
+        """Every node gets a real job by -w, and one together with another by -N2 -w where its topology allows two."""
+        blocks = units(self.room.in_force(), "block")
+        for group, partition in (("worker-p5", "train"), ("worker-gb", "gb"), ("worker-cpu", "cpu")):
             names = [m.name for m in self.now.members(group)]
-            jobs = {name: self.room.ctld.submit("-p", partition, "-w", name) for name in names}
-            for name, job in jobs.items():
-                assert self.room.ctld.wait_running(job) == [name]
-            self.room.ctld.cancel(*jobs.values())
-            pairs = (
-                names
-                if alone and len(names) > 1
-                else [n for unit in self.units("block") if len(unit) > 1 and partition == "gb" for n in unit]
-            )
-            for name in pairs[:6]:
-                assert name in self.room.runs_on("-p", partition, "-N2", "-w", name)
+            self.all_run(partition, [[name] for name in names])
+            for unit in map(sorted, blocks if partition == "gb" and blocks else [names]):
+                self.all_run(partition, [unit[at : at + 2] for at in range(0, len(unit) - 1, 2)], "-N2")
+                if len(unit) % 2 and len(unit) > 1:
+                    self.all_run(partition, [[unit[0], unit[-1]]], "-N2")
+
+    def all_run(self, partition: str, wanted: list[list[str]], *more: str) -> None:
+        """A job on each of these sets of nodes, all at once (with both of a pair named neither may be left out)."""
+        ctld = self.room.ctld
+        jobs = [ctld.submit("-p", partition, *more, "-w", ",".join(names)) for names in wanted]
+        for names, job in zip(wanted, jobs, strict=True):
+            assert sorted(ctld.wait_running(job)) == sorted(names)
+        if jobs:
+            ctld.cancel(*jobs)
+
+
+def units(loaded: Configuration, topology: str) -> set[frozenset[str]]:
+    """Who shares a leaf or a block."""
+    found = loaded.topology(topology)
+    if found is None:
+        return set()
+    assert not isinstance(found.body, Flat)
+    parts = [s for s in found.body.switches if s.nodes] if isinstance(found.body, Tree) else found.body.blocks
+    return {frozenset(part.nodes) for part in parts}
 
 
 KINDS = [
