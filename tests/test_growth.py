@@ -7,6 +7,7 @@ import os
 import sys
 import tracemalloc
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks import bench
@@ -27,9 +28,8 @@ SMALL, LARGE = 256, 1024
 BYTES_A_NODE = 2500  # 2,000 as measured
 
 
-def calls(nodes: int) -> int:
-    """Python functions called from facts in memory to the text: the same on every machine."""
-    known = bench.facts(large_cluster(nodes))
+def calls(act: Callable[[], object]) -> int:
+    """Python functions called by it: the same on every machine."""
     count = 0
 
     def counted(frame: object, event: str, argument: object) -> None:
@@ -38,14 +38,15 @@ def calls(nodes: int) -> int:
 
     sys.setprofile(counted)
     try:
-        bench.text_of(*known)
+        act()
     finally:
         sys.setprofile(None)
     return count
 
 
 def test_the_way_from_facts_to_text_grows_as_the_nodes_do() -> None:
-    assert calls(LARGE) / calls(SMALL) < 4.6
+    small, large = (bench.facts(large_cluster(nodes)) for nodes in (SMALL, LARGE))
+    assert calls(lambda: bench.text_of(*large)) / calls(lambda: bench.text_of(*small)) < 4.6
 
 
 def test_topology_yaml_grows_as_the_leaves_do() -> None:
@@ -148,18 +149,7 @@ def test_groups_do_not_multiply_with_nodes() -> None:
         nodes = [SlurmNode(f"ip-10-1-{i}-{n}", f"10.1.{i}.{n}") for i in range(groups) for n in range(4)]
         told = {f"i-0{i:03d}{n:03d}": "u" for i in range(groups) for n in range(4)}
         sources = Sources(config, {}, answers={"sagemaker": ApiAnswers(ultraserver_types=told)})
-        count = 0
-
-        def counted(frame: object, event: str, argument: object) -> None:
-            nonlocal count
-            count += event in ("call", "c_call")
-
-        sys.setprofile(counted)
-        try:
-            take_stock(nodes, [], sources, Memory())
-        finally:
-            sys.setprofile(None)
-        return count
+        return calls(lambda: take_stock(nodes, [], sources, Memory()))
 
     assert looked(64) / looked(16) < 4.6
 

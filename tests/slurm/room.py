@@ -10,6 +10,7 @@ from topology_plugin.app.machine_room import MachineRoom
 from topology_plugin.app.reconcile import Outcome, Wish
 from topology_plugin.app.wiring import Wiring
 from topology_plugin.core import topology_yaml
+from topology_plugin.core.plan import digest
 from topology_plugin.core.topology import Blocks, Body, Configuration, Tree
 from topology_plugin.jobs.simulated_cluster import SimulatedCluster
 
@@ -79,3 +80,18 @@ class Room(MachineRoom):
             return self.ctld.wait_running(job)
         finally:
             self.ctld.cancel(job)
+
+
+def assert_second_pass_does_nothing(here: Room) -> None:
+    """Bytes, modification times, and no call of Slurm's that changes something."""
+
+    def files() -> dict[str, tuple[str, int, int]]:
+        return {p.name: (digest(p.read_bytes()), p.stat().st_mtime_ns, p.stat().st_ino) for p in (here.conf, here.yaml)}
+
+    before, restarts = files(), here.ctld.log.count("Running as primary controller")
+    outcome = here.merge()
+    assert outcome.state.last.result == "unchanged"
+    assert not outcome.plan
+    assert not outcome.state.drift
+    assert files() == before
+    assert here.ctld.log.count("Running as primary controller") == restarts

@@ -6,18 +6,27 @@ import errno
 import multiprocessing
 import os
 import stat
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
 import pytest
 
+from tests.disks import small_disk
+from tests.slurm.change import (
+    AFTER,
+    BEFORE,
+    EMPTY,
+    SET_AFTER,
+    SET_BEFORE,
+    Stage,
+    become,
+    before_the_change,
+    files,
+    gb,
+)
 from tests.slurm.conftest import NewRoom
 from tests.slurm.interrupted import Counted, leftovers, passed, points, reconciler
 from tests.slurm.room import Room, same
-from tests.slurm.test_kills import AFTER, BEFORE, EMPTY, SET_AFTER, SET_BEFORE, Stage, become, gb
 from topology_plugin.adapters.files import RealFiles
 from topology_plugin.adapters.live_files import LiveFiles
 from topology_plugin.app.apply import ApplyFailed
@@ -28,19 +37,6 @@ from topology_plugin.core.topology import Configuration
 from topology_plugin.jobs.simulated_cluster import in_tree
 
 CODES = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS, errno.EDQUOT)
-
-
-def prepared(room: Room) -> dict[str, bytes]:
-    room.registry.mkdir(parents=True)
-    room.boot(BEFORE)
-    passed(room, **SET_BEFORE)
-    become(room, AFTER)
-    assert room.ctld.reconfigure()
-    return files(room)
-
-
-def files(room: Room) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in room.conf.parent.iterdir()}
 
 
 def failing(room: Room, point: int, code: int, times: int = 1) -> Counted:
@@ -61,7 +57,7 @@ def test_br_25_every_operation_on_live_files_and_every_third_elsewhere_fails_onc
     (tests/app/test_cut_off_changes.py fails every write and rename, with a pretended slurmctld.)
     """
     here = room()
-    prepared(here)
+    before_the_change(here)
     stage = Stage(here)
     found = points(here, **SET_AFTER)
     wanted = here.in_force()
@@ -97,7 +93,7 @@ def test_br_25_every_operation_on_live_files_and_every_third_elsewhere_fails_onc
 
 def test_br_25_a_busy_file_server_is_asked_again(room: NewRoom) -> None:
     here = room()
-    prepared(here)
+    before_the_change(here)
     places = [n for n, (operation, _) in enumerate(points(here, **SET_AFTER)) if operation in ("create", "rename")]
     become(here, BEFORE)
     passed(here, **SET_BEFORE)
@@ -106,18 +102,6 @@ def test_br_25_a_busy_file_server_is_asked_again(room: NewRoom) -> None:
             become(here, simulated)
             operations = failing(here, point, errno.EAGAIN, times=2)
             assert reconciler(here, operations, **settings).run(Wish()).state.last.result == "applied"
-
-
-@contextmanager
-def small_disk(directory: Path, size: str) -> Iterator[None]:
-    directory.mkdir(parents=True, exist_ok=True)
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", directory], capture_output=True)
-    if done.returncode:
-        pytest.skip(f"no tmpfs can be mounted: {done.stderr.decode().strip()}")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", "-l", directory], check=True)
 
 
 def test_br_25_a_disk_that_is_really_full_after_half_the_bytes(room: NewRoom) -> None:

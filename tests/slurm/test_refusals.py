@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from tests.slurm.change import BEFORE, SET_AFTER, before_the_change, files
 from tests.slurm.conftest import NewRoom
 from tests.slurm.interrupted import Counted, CountedSlurm, leftovers, passed, reconciler
 from tests.slurm.room import Room, same
-from tests.slurm.test_kills import AFTER, BEFORE, SET_AFTER, SET_BEFORE, become
 from topology_plugin.adapters.clock import SystemClock
 from topology_plugin.adapters.slurm import SlurmCommands
 from topology_plugin.app.apply import ApplyFailed
@@ -55,20 +55,6 @@ class Interfering:
             return replace(new_doors(), clock=clock or SystemClock())
 
         return replace(made, new_doors=doors).run(Wish())
-
-
-def prepared(room: Room, **settings: Any) -> dict[str, bytes]:
-    """A generation in force and a change waiting; the files as they are."""
-    room.registry.mkdir(parents=True)
-    room.boot(BEFORE)
-    passed(room, **SET_BEFORE)
-    become(room, AFTER)
-    assert room.ctld.reconfigure()
-    return files(room)
-
-
-def files(room: Room) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in room.conf.parent.iterdir()}
 
 
 def append(room: Room, line: str) -> None:
@@ -121,7 +107,7 @@ def test_the_former_state_stays_and_the_next_pass_converges(
     added: str,
 ) -> None:
     here = room()
-    former_files = prepared(here)
+    former_files = before_the_change(here)
     former = here.in_force()
     with pytest.raises(ApplyFailed) as failed:
         Interfering(here, before, after).run(**SET_AFTER)
@@ -144,7 +130,7 @@ def test_the_former_state_stays_and_the_next_pass_converges(
 
 def test_scontrol_is_missing(room: NewRoom, tmp_path: Path) -> None:
     here = room()
-    former_files, former = prepared(here), here.in_force()
+    former_files, former = before_the_change(here), here.in_force()
     made = reconciler(here, Counted(lambda *_: None), lambda slurm: SlurmCommands(tmp_path, here.conf), **SET_AFTER)
     with pytest.raises(ApplyFailed, match="scontrol cannot be started: No such file") as failed:
         made.run(Wish())
@@ -155,7 +141,7 @@ def test_scontrol_is_missing(room: NewRoom, tmp_path: Path) -> None:
 
 def test_a_slurmctld_that_hangs_for_good_is_given_up_and_reads_the_former_files_when_it_wakes(room: NewRoom) -> None:
     here = room(extra="MessageTimeout=1")
-    former_files, former = prepared(here), here.in_force()
+    former_files, former = before_the_change(here), here.in_force()
     pid = here.ctld.pid
     assert pid is not None
     try:
@@ -174,7 +160,7 @@ def test_a_slurmctld_that_hangs_for_good_is_given_up_and_reads_the_former_files_
 
 def test_a_timeout_is_no_failure_when_slurmctld_gets_there_later(room: NewRoom) -> None:
     here = room(extra="MessageTimeout=1")
-    prepared(here)
+    before_the_change(here)
 
     def hangs_for_a_while(room: Room) -> None:
         pid = room.ctld.pid
@@ -189,7 +175,7 @@ def test_a_timeout_is_no_failure_when_slurmctld_gets_there_later(room: NewRoom) 
 
 def test_the_command_exits_1_and_says_why(room: NewRoom) -> None:
     here = room()
-    former_files = prepared(here)
+    former_files = before_the_change(here)
     here.ctld.kill()
     done = here.on_controller("merge", "--set", f"partitions={SET_AFTER['partitions']}", "--rehearse", "never")
     assert done.returncode == 1 and done.stdout == ""
@@ -200,19 +186,15 @@ def test_the_command_exits_1_and_says_why(room: NewRoom) -> None:
 def test_plain_d_is_not_reconfigured_without_a_rehearsal(room: NewRoom) -> None:
     here = room()
     here.ctld.foreground = True
-    former_files = prepared_foreground(here)
+    here.registry.mkdir(parents=True)
+    here.boot(BEFORE)
+    former_files = files(here)
     with pytest.raises(ApplyFailed, match="plain -D") as failed:
         passed(here, **SET_AFTER)
     assert failed.value.code == "foreground"
     assert files(here) == former_files and here.ctld.alive()
     assert passed(here, **SET_AFTER, rehearse="auto").state.last.result == "applied"
     assert here.ctld.alive()
-
-
-def prepared_foreground(room: Room) -> dict[str, bytes]:
-    room.registry.mkdir(parents=True)
-    room.boot(BEFORE)
-    return files(room)
 
 
 def test_what_is_taken_back_is_not_left_in_force_although_the_words_are_as_before(room: NewRoom) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.slurm.change import BEFORE, SET_AFTER, SET_BEFORE, become, files, p5
 from tests.slurm.conftest import NewRoom
 from tests.slurm.interrupted import passed
 from tests.slurm.room import Room, same
-from tests.slurm.test_kills import BEFORE, SET_AFTER, SET_BEFORE, become, p5
 from topology_plugin.jobs.simulated_cluster import SimulatedCluster
 
 
@@ -20,10 +20,6 @@ def here(room: NewRoom) -> Room:
     made.registry.mkdir(parents=True)
     made.boot(BEFORE)
     return made
-
-
-def files(room: Room) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in room.conf.parent.iterdir()}
 
 
 def test_back_on_hold_and_on_again(here: Room) -> None:
