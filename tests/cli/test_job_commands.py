@@ -16,6 +16,7 @@ from topology_plugin.jobs import distance
 
 STATE = states.state()
 TRAIN = distance.of_state(STATE, "train")
+CAPTURED = Path(__file__).parents[1] / "captured"
 
 
 @pytest.fixture
@@ -56,6 +57,21 @@ def test_placement_of_nodes_that_are_named(here: Path) -> None:
 def test_placement_without_slurm_says_what_can_be_done(here: Path) -> None:
     assert "name --nodes" in run(here, "placement", *FROM, code=2).stderr
     assert "Slurm's commands are not here" in run(here, "placement", "17", *FROM, code=2).stderr
+
+
+def test_placement_of_a_job_that_accounting_remembers(here: Path) -> None:
+    rows = (CAPTURED / "26.05-sacct.json").read_text().replace("real-[2-4]", f"{TRAIN.nodes[0]},{TRAIN.nodes[40]}")
+    (here / "rows.json").write_text(rows)
+    for name, answer in (
+        ("scontrol", "exit 1"),
+        ("squeue", "exit 1"),
+        ("sacct", f"[ $2 = --json ] && exec /bin/cat {here}/rows.json"),
+    ):
+        (here / name).write_text(f"#!/bin/sh\n{answer}\n")
+        (here / name).chmod(0o755)
+    told = json.loads(run(here, "placement", "5", "-p", "train", "-o", "json", *FROM).stdout)["jobs"]
+    (one,) = [job for job in told if job["job"] == "5"]
+    assert (one["name"], one["nodes"], one["leaves"], one["worst_hops"]) == ("ended", 2, 2, 5)
 
 
 def test_jobs_of_a_slurmctld_that_does_not_answer_are_not_known_and_not_gone(here: Path) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import statistics
+from pathlib import Path
 
 import pytest
 
 from topology_plugin.core.issues import InputError
 from topology_plugin.jobs import traces
 from topology_plugin.jobs.traces import PUBLISHED, Mix, TraceJob
+
+CAPTURED = Path(__file__).parents[1] / "captured"
 
 
 @pytest.mark.parametrize("name", sorted(PUBLISHED))
@@ -93,18 +95,17 @@ def test_sacct_with_seconds_since_the_epoch_and_more_columns() -> None:
     assert traces.from_sacct(text) == (TraceJob(0, 2, 30, 30),)
 
 
-def test_sacct_json() -> None:
-    def row(submit: int, nodes: int, elapsed: int, limit: object) -> dict[str, object]:
-        return {"allocation_nodes": nodes, "time": {"submission": submit, "elapsed": elapsed, "limit": limit}}
-
-    limited = {"set": True, "infinite": False, "number": 60}
-    rows = [
-        row(1000, 4, 600, limited),
-        row(900, 2, 90, {"set": False, "infinite": True, "number": 0}),
-        row(950, 0, 0, limited),
-    ]
-    found = traces.from_sacct(json.dumps({"jobs": rows}))
-    assert found == (TraceJob(0, 2, 90, 90), TraceJob(100, 4, 600, 3600))
+@pytest.mark.parametrize("form", ["json", "txt"])
+def test_sacct_of_a_real_slurmdbd(form: str) -> None:
+    """Both forms of the same jobs; the one that failed at once and the one that never started are left out."""
+    found = traces.from_sacct((CAPTURED / f"26.05-sacct.{form}").read_text())
+    assert found == (
+        TraceJob(0, 2, 3, 3),
+        TraceJob(0, 1, 2, 3600),
+        TraceJob(0, 1, 2, 3600),
+        TraceJob(6, 3, 4, 4),
+        TraceJob(12, 1, 12, 12),
+    )
 
 
 @pytest.mark.parametrize(
@@ -115,6 +116,7 @@ def test_sacct_json() -> None:
         pytest.param("Submit|NNodes|ElapsedRaw\nyesterday|2|30\n", "sacct:2", id="no time"),
         pytest.param("Submit|NNodes|ElapsedRaw\n2026-11-01T10:00:00|2|0\n", "no job that ran", id="nothing ran"),
         pytest.param('{"jobs": 3}', "no output of sacct --json", id="other JSON"),
+        pytest.param('{"jobs": [{"nodes": "n1"}]}', "job without times", id="no times"),
     ],
 )
 def test_what_is_no_output_of_sacct_is_an_error(text: str, words: str) -> None:

@@ -96,8 +96,7 @@ def _finished(view: JobView, labels: list[str]) -> tuple[Job, ...]:
     left = [label for label in labels if not any(label in (job.label, str(job.id)) for job in found)]
     if not left:
         return tuple(found)
-    wanted = ("-X", "--parsable2", "--noheader", f"--format={','.join(history.FIELDS)}", "-j", ",".join(left))
-    answer = slurm.run("sacct", *wanted, timeout=60)
+    answer = slurm.run("sacct", "-X", "--json", "-j", ",".join(left), timeout=60)
     told = history.jobs(answer.out) if answer.ok else ()
     if not told:
         why = answer.words if not answer.ok else "it never had nodes, or accounting has forgotten it"

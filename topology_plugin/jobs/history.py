@@ -2,30 +2,56 @@
 
 from __future__ import annotations
 
-from topology_plugin.core.hostlists import expand
-from topology_plugin.core.issues import InputError
-from topology_plugin.core.live import Job
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-# Asked for with -X (no steps), --parsable2 and --noheader. The name comes last: it may hold the separator.
-FIELDS = ("JobID", "User", "Partition", "State", "NodeList", "JobName")
+from topology_plugin.core.hostlists import expand
+from topology_plugin.core.issues import InputError, Issue
+from topology_plugin.core.live import Job, number
+
+Row = Mapping[str, Any]
+
+
+def rows(text: str, where: str = "sacct") -> list[Row]:
+    """The jobs of `sacct -X --json` as they stand there. Raises InputError for anything else."""
+    try:
+        found = json.loads(text)["jobs"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        found = None
+    if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
+        raise InputError(Issue(where, "is no output of sacct --json", "run sacct -X --json"))
+    return found
 
 
 def jobs(text: str) -> tuple[Job, ...]:
-    """Jobs from `sacct -X --parsable2 --noheader --format=FIELDS`; those that never had nodes are left out."""
-    found = []
-    for line in text.splitlines():
-        cells = line.split("|", len(FIELDS) - 1)
-        if len(cells) != len(FIELDS):
-            continue
-        label, user, partition, state, nodes, name = cells
-        try:
-            names = tuple(expand(nodes)) if nodes and nodes != "None assigned" else ()
-        except InputError:
-            names = ()
-        head, _, task = label.partition("_")
-        if not names or not head.isdigit():
-            continue
-        # "CANCELLED by 0": the word alone is the state
-        array = (int(head), task) if task else None
-        found.append(Job(int(head), name, user, state.split()[0] if state else "", names, partition, array=array))
-    return tuple(found)
+    """Those of `sacct -X --json` that ever had nodes (form of 26.05 with its slurmdbd: run). Raises InputError."""
+    return tuple(job for job in map(_job, rows(text)) if job.nodes)
+
+
+def _job(row: Row) -> Job:
+    array, state = _part(row, "array"), _part(row, "state").get("current")
+    task = str(number(array.get("task_id")))
+    return Job(
+        number(row.get("job_id")),
+        str(row.get("name", "")),
+        str(row.get("user", "")),
+        str(state[0]) if isinstance(state, Sequence) and state else "",
+        _nodes(row.get("nodes")),
+        str(row.get("partition", "")),
+        array=(number(array.get("job_id")), task) if number(array.get("job_id")) else None,
+    )
+
+
+def _part(row: Row, key: str) -> Row:
+    found = row.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def _nodes(told: object) -> tuple[str, ...]:
+    if not isinstance(told, str) or told in ("", "None assigned"):
+        return ()
+    try:
+        return tuple(expand(told))
+    except InputError:
+        return ()

@@ -13,13 +13,14 @@ import json
 import math
 import random
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any
 
 from topology_plugin.core.issues import InputError, Issue
 from topology_plugin.core.live import number
+from topology_plugin.jobs import history
 
 GPUS_A_NODE = 8
 
@@ -199,7 +200,6 @@ def _seconds(text: str) -> float:
 
 def _json_rows(text: str, where: str) -> list[TraceJob]:
     try:
-        rows: Sequence[Mapping[str, Any]] = json.loads(text)["jobs"]
         return [
             TraceJob(
                 float(number(row["time"]["submission"])),
@@ -207,7 +207,7 @@ def _json_rows(text: str, where: str) -> list[TraceJob]:
                 float(number(row["time"]["elapsed"])),
                 max(float(number(row["time"]["elapsed"])), 60.0 * number(row["time"].get("limit"))),
             )
-            for row in rows
+            for row in history.rows(text, where)
         ]
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise InputError(Issue(where, "is no output of sacct --json", "run sacct -X --json")) from None
+    except (KeyError, TypeError, AttributeError):
+        raise InputError(Issue(where, "holds a job without times", "pass sacct's output as it is")) from None
