@@ -124,6 +124,12 @@ def test_a_file_server_that_is_busy_for_ever_is_given_up(target: Path, operation
     assert target.read_bytes() == OLD
 
 
+def test_what_can_be_opened_and_not_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError) as failed:
+        RealFiles().read(tmp_path)
+    assert failed.value.filename == str(tmp_path)
+
+
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o644, 0o664])
 @needs_root
 def test_an_existing_file_keeps_mode_and_owner(target: Path, mode: int) -> None:

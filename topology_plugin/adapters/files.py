@@ -32,7 +32,11 @@ class RealFiles:
         self._serial = 0
 
     def read(self, path: Path) -> bytes:
-        return self._again(lambda: self._read(path))
+        try:
+            return self._again(lambda: self._read(path))
+        except OSError as error:
+            error.filename = error.filename or str(path)  # a directory can be opened, and reading it names nothing
+            raise
 
     def identity(self, path: Path) -> Identity | None:
         try:
