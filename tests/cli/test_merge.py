@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests import cases
+from tests.cli.typed import typed
 
 
 def cluster(path: Path) -> Path:
@@ -28,29 +28,9 @@ def cluster(path: Path) -> Path:
 
 
 def merge(path: Path, *arguments: str, offline: bool = True) -> subprocess.CompletedProcess[str]:
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("HYPERPOD_", "AWS_", "SAGEMAKER_", "SLURM_"))}
-    return subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "topology_plugin",
-            "merge",
-            *(("--offline",) if offline else ()),
-            "--root",
-            str(path),
-            *arguments,
-        ],
-        env={
-            **clean,
-            "PATH": f"{path}/bin:/usr/bin:/bin",
-            "HYPERPOD_TOPOLOGY_SOURCES": "resource-config,records",
-            "AWS_EC2_METADATA_DISABLED": "true",
-        },
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    way = ("--offline",) if offline else ()
+    environment = {"PATH": f"{path}/bin:/usr/bin:/bin", "HYPERPOD_TOPOLOGY_SOURCES": "resource-config,records"}
+    return typed("merge", *way, "--root", path, *arguments, **environment)
 
 
 def test_it_writes_without_asking_slurm_anything_but_its_version(tmp_path: Path) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 from tests import cases
+from tests.cli.typed import typed
 from topology_plugin.core import records
 from topology_plugin.core.records import Record
 
@@ -16,15 +15,7 @@ GONE = "i-0e000000000000001"
 
 
 def run(path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("HYPERPOD_", "AWS_", "SAGEMAKER_", "SLURM_"))}
-    return subprocess.run(
-        [sys.executable, "-m", "topology_plugin", "prune", "--root", str(path), *arguments],
-        env={**clean, "PATH": "/nonexistent"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return typed("prune", "--root", path, *arguments, PATH="/nonexistent")
 
 
 def test_an_absent_record_is_listed_after_an_hour_with_exit_code_3_and_removed_with_apply(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests import cases
+from tests.cli.typed import typed
 from tests.fake_imds import FakeImds, serving
 
 A1 = "i-0a000000000000001"
@@ -38,15 +39,7 @@ class Machine:
         (place / "board_asset_tag").write_text(text)
 
     def run(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        clean = {k: v for k, v in os.environ.items() if not k.startswith(("HYPERPOD_", "AWS_", "SAGEMAKER_"))}
-        return subprocess.run(
-            [sys.executable, "-m", "topology_plugin", "register", "--root", str(self.path), *arguments],
-            env={**clean, **NO_IMDS, **environment},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        return typed("register", "--root", self.path, *arguments, **environment)
 
 
 @pytest.fixture

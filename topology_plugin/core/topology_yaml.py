@@ -1,6 +1,6 @@
 """topology.yaml: the text of a configuration, and a configuration from any text that Slurm loads.
 
-Layout and outcomes as in Slurm's topology.yaml(5), tried on slurmctld 26.05.5 (tests/slurm/test_topology_yaml_real.py).
+Layout and outcomes as in Slurm's topology.yaml(5), tried on slurmctld 26.05.5 (tests/slurm/test_validation_real.py).
 """
 
 from __future__ import annotations
