@@ -16,6 +16,8 @@ from topology_plugin.core.live import Job, Live
 from topology_plugin.core.state import State
 from topology_plugin.core.topology import Blocks, Configuration, Topology, Tree
 
+REQUIRED = "hyperpod-topology: required="  # so begins the comment that `submit --required` leaves in a job
+
 
 @dataclass(frozen=True)
 class Hold:
@@ -138,7 +140,7 @@ def _excluded(
     shared = [step for step, *others in zip(*places, strict=False) if all(step == other for other in others)]
     where = f" (all in {shared[-1]})" if len(places) > 1 and shared else ""
     left = f"-x leaves it {len(allowed)} of {len(members)} nodes{where}"
-    ours = "hyperpod-topology: required=" in job.submit_line
+    ours = REQUIRED in job.submit_line
     again = f"`submit --again {job.label}` chooses the domain anew" if ours else "exclude fewer nodes"
     idle = sum(1 for node in allowed if live.states.get(node) == "idle")
     if wanted > len(allowed):

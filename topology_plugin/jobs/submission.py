@@ -12,15 +12,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from topology_plugin.core import job_sizes
-from topology_plugin.core.hostlists import fold
+from topology_plugin.core.hostlists import expand, fold
 from topology_plugin.core.issues import InputError, Issue
+from topology_plugin.core.job_explanation import REQUIRED
 from topology_plugin.core.live import FREE, OUT, Live
 from topology_plugin.core.topology import Blocks, Topology
 from topology_plugin.jobs.distance import Network
 from topology_plugin.jobs.levels import Level, fewest, short, shown
 from topology_plugin.jobs.segments import widest
 
-REMARK = "hyperpod-topology"
 # Slurm's max_switch_wait where SchedulerParameters doesn't set it (slurm.conf(5)).
 MAX_SWITCH_WAIT = 300
 # Linux passes no longer argument (MAX_ARG_STRLEN).
@@ -267,15 +267,12 @@ class Remark:
 
     def __str__(self) -> str:
         own = f" exclude={fold(self.excluded)}" if self.excluded else ""
-        return f"{REMARK}: required={self.level}{own}"
+        return f"{REQUIRED}{self.level}{own}"
 
     @classmethod
     def parse(cls, comment: str) -> Remark | None:
-        from topology_plugin.core.hostlists import expand
-
-        if not comment.startswith(f"{REMARK}: "):
+        if not comment.startswith(REQUIRED):
             return None
-        words = dict(word.split("=", 1) for word in comment.removeprefix(f"{REMARK}: ").split() if "=" in word)
-        if "required" not in words:
-            return None
-        return cls(words["required"], tuple(expand(words.get("exclude", ""))))
+        level, *words = comment.removeprefix(REQUIRED).split(" ")
+        excluded = next((word for word in words if word.startswith("exclude=")), "")
+        return cls(level, tuple(expand(excluded.removeprefix("exclude="))))
