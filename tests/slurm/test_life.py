@@ -1,7 +1,8 @@
 """A cluster's life at random on a real slurmctld: growth, loss, replacement, labels late and changed, an agent that
 rewrites, kills, full disks, failing reconfigures. After every step what is loaded equals the facts.
 
-`make soak` runs it longer (SOAK_SEQUENCES) and prints a summary.
+hypothesis chooses the events and shrinks those that fail. `make soak` runs it longer (SOAK_SEQUENCES) and prints a
+summary.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from hypothesis import HealthCheck, seed, settings
+from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
+from hypothesis.strategies import randoms, sampled_from
 
 from tests.clusters import CPU, GB, P5
 from tests.slurm.conftest import NewRoom
@@ -80,8 +84,8 @@ class Refusing:
 class Life:
     """The cluster as it really is (`now`), and what the product can know of each instance's place (`known`)."""
 
-    def __init__(self, room: Room, rng: random.Random) -> None:
-        self.room, self.rng = room, rng
+    def __init__(self, room: Room) -> None:
+        self.room, self.rng = room, random.Random()
         self.now: SimulatedCluster = START
         self.known: dict[str, Position] = {}
         self.numbers = itertools.count(100)
@@ -288,28 +292,55 @@ KINDS = [
 ]  # fmt: skip
 
 
+class Lives(RuleBasedStateMachine):
+    """One life after another, each in a room of its own."""
+
+    room: NewRoom
+    lived: Counter[str]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.life = Life(self.room())
+        self.lived["lives"] += 1
+        self.well = True
+
+    @rule(event=sampled_from(KINDS), rng=randoms())
+    def happens(self, event: str, rng: random.Random) -> None:
+        self.life.rng = rng
+        self.well = False
+        getattr(self.life, event)()
+        self.life.settle()
+        self.well = True
+        self.lived[event] += 1
+
+    def teardown(self) -> None:
+        try:
+            if self.well:  # else there is a reason already
+                self.life.everyone_works()
+        finally:
+            self.life.room.ctld.stop()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("worker", range(WORKERS))
 def test_any_life_ends_with_what_is_loaded_equal_to_the_facts(
     room: NewRoom, worker: int, record_property: Callable[[str, object], None]
 ) -> None:
-    lived: Counter[str] = Counter()
-    for sequence in range(worker, SEQUENCES, WORKERS):
-        rng = random.Random(f"{SEED}/{sequence}")
-        events = [rng.choice(KINDS) for _ in range(EVENTS)]
-        here = room()
-        life = Life(here, rng)
-        for done, event in enumerate(events, 1):
-            try:
-                getattr(life, event)()
-                life.settle()
-            except BaseException as error:
-                error.args = (f"SOAK_SEED={SEED} sequence {sequence}: {events[:done]}: {error}", *error.args[1:])
-                raise
-            lived[event] += 1
-        life.everyone_works()
-        here.ctld.stop()
-    for event, count in sorted(lived.items()):
+    class Here(Lives):
+        pass
+
+    Here.room, Here.lived = staticmethod(room), Counter()
+    sequences = len(range(worker, SEQUENCES, WORKERS))
+    lives = settings(
+        max_examples=sequences,
+        stateful_step_count=EVENTS,
+        deadline=None,
+        database=None,
+        print_blob=False,
+        suppress_health_check=list(HealthCheck),
+    )
+    run_state_machine_as_test(seed(SEED * WORKERS + worker)(Here), settings=lives)
+    for event, count in sorted(Here.lived.items()):
         record_property(event, count)
-    count = len(range(worker, SEQUENCES, WORKERS))
-    print(f"{sum(lived.values())} events in {count} sequences: {dict(sorted(lived.items()))}")
+    assert Here.lived["lives"] >= sequences
+    print(f"{sum(Here.lived.values()) - Here.lived['lives']} events: {dict(sorted(Here.lived.items()))}")
