@@ -204,6 +204,27 @@ def test_a_loop_of_includes_ends_and_is_reported() -> None:
     assert not conf.complete
 
 
+DEEP = 1_500
+
+
+def test_includes_are_read_however_deep_they_nest() -> None:
+    files = {MAIN: "Include /c/1\nPartitionName=last Nodes=ALL\n"}
+    files |= {
+        f"/c/{level}": f"NodeName=a{level}\nInclude /c/{level + 1}\nNodeName=b{level}\n" for level in range(1, DEEP)
+    }
+    files[f"/c/{DEEP}"] = "Include /c/7\n"
+    conf = parse(MAIN, files.get)
+    there, back = range(1, DEEP), range(DEEP - 1, 0, -1)
+    assert conf.partitions["last"].nodes == tuple([f"a{n}" for n in there] + [f"b{n}" for n in back])
+    assert f"/c/{DEEP}:1 Include /c/7: includes itself" in only_issue(conf)
+
+
+def test_a_file_that_is_included_twice_is_read_twice() -> None:
+    conf = conf_of("Include a.conf\nInclude a.conf\nNodeName=n2\n", a__conf="NodeName=n1\n")
+    assert list(conf.nodes) == ["n1", "n2"] and conf.complete
+    assert "a.conf:1 node n1 stands there twice" in only_issue(conf)
+
+
 def test_a_missing_slurm_conf_is_an_error_not_an_empty_cluster() -> None:
     with pytest.raises(InputError, match="missing or unreadable"):
         parse(MAIN, {}.get)

@@ -117,6 +117,16 @@ def test_our_edits_do_under_slurmctld_what_they_say_and_come_back(slurmctld: New
     assert seen_by_slurmctld(cluster) == seen_by_us(former)
 
 
+def test_includes_nest_without_a_limit(slurmctld: NewCluster) -> None:
+    deep = 1_500
+    cluster = made(slurmctld, "Include 1.conf\n")
+    for level in range(1, deep):
+        write(f"{cluster.conf.parent}/{level}.conf", f"Include {level + 1}.conf\n")
+    write(f"{cluster.conf.parent}/{deep}.conf", "PartitionName=last Nodes=n2 Topology=tree\n")
+    cluster.start()
+    assert seen_by_us(parsed(cluster)) == seen_by_slurmctld(cluster) == {"last": (["n2"], "tree")}
+
+
 def test_dynamic_nodes_join_where_we_say(slurmctld: NewCluster) -> None:
     lines = (
         "NodeSet=s Feature=f1\nNodeSet=t Nodes=ALL\nPartitionName=all Nodes=ALL\nPartitionName=by-feature Nodes=s,m1\n"

@@ -7,8 +7,8 @@ Pure: the caller's `read(path)` gives a file's text or None. It must keep every 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -87,50 +87,49 @@ def parse(path: str, read: Reader) -> SlurmConf:
     return parser.result()
 
 
-@dataclass(frozen=True)
-class _PartitionLine:
-    params: dict[str, str]
-    own_topology: str | None
-    inherited_topology: str | None
-    file: str
-    number: int
-
-
 @dataclass
 class _Parser:
     main: str
     read: Reader
     files: dict[str, str] = field(default_factory=dict)
-    open_files: list[str] = field(default_factory=list)
+    unread: dict[str, Iterator[LogicalLine]] = field(default_factory=dict)  # the rest of each file being read
     parameters: dict[str, str] = field(default_factory=dict)
     parameter_lines: dict[str, tuple[str, int]] = field(default_factory=dict)
     nodes: dict[str, ConfNode] = field(default_factory=dict)
     node_defaults: dict[str, str] = field(default_factory=dict)
     shared_words: dict[str, dict[str, str] | None] = field(default_factory=dict)
     node_sets: dict[str, ConfNodeSet] = field(default_factory=dict)
-    partition_lines: dict[str, _PartitionLine] = field(default_factory=dict)
+    partitions: dict[str, ConfPartition] = field(default_factory=dict)  # their nodes are resolved at the end
     partition_defaults: dict[str, str] = field(default_factory=dict)
     issues: list[Issue] = field(default_factory=list)
     complete: bool = True
 
     def parse_file(self, path: str, text: str) -> None:
+        """With all it includes, nested without a limit: slurmctld reads Includes 1,500 deep (run)."""
+        self._open(path, text)
+        while self.unread:
+            path, lines = next(reversed(self.unread.items()))
+            for line in lines:
+                head = line.content.lstrip(BLANKS)[:14].lower()
+                if head.startswith("nodename"):
+                    self._node_line(path, line)
+                elif head.startswith("partitionname"):
+                    self._partition_line(path, line)
+                elif head.startswith("nodeset"):
+                    self._node_set_line(path, line)
+                elif include := _INCLUDE.match(line.content):
+                    self._include_line(path, line, include[1], include[2])
+                    break  # its lines come before the rest of these
+                else:
+                    self._parameter_line(path, line)
+            else:
+                del self.unread[path]
+
+    def _open(self, path: str, text: str) -> None:
         self.files.setdefault(path, text)
-        self.open_files.append(path)
+        self.unread[path] = logical_lines(text)
         if text.startswith(BOM):
             self._issue(path, 1, "a byte order mark, of which slurmctld dies", "save the file without it")
-        for line in logical_lines(text):
-            head = line.content.lstrip(BLANKS)[:14].lower()
-            if head.startswith("nodename"):
-                self._node_line(path, line)
-            elif head.startswith("partitionname"):
-                self._partition_line(path, line)
-            elif head.startswith("nodeset"):
-                self._node_set_line(path, line)
-            elif include := _INCLUDE.match(line.content):
-                self._include_line(path, line, include[1], include[2])
-            else:
-                self._parameter_line(path, line)
-        self.open_files.pop()
 
     def result(self) -> SlurmConf:
         for name, node_set in self.node_sets.items():
@@ -140,25 +139,14 @@ class _Parser:
         table = NodeTable(self.nodes, self.node_sets, {})
         resolved: dict[str, tuple[str, ...]] = {}
         partitions: dict[str, ConfPartition] = {}
-        for name, line in self.partition_lines.items():
-            nodes_text = line.params.get("nodes", "")
-            if nodes_text not in resolved:
-                resolved[nodes_text], faults = table.resolve(nodes_text)
+        for name, one in self.partitions.items():
+            if one.nodes_text not in resolved:
+                resolved[one.nodes_text], faults = table.resolve(one.nodes_text)
                 for fault in faults:
-                    self._issue(line.file, line.number, f"partition {name}: {fault}", "correct its Nodes=")
-            if line.params.get("topology") == "":
-                self._issue(line.file, line.number, f"partition {name}: empty Topology=", "give it a name or remove it")
-            partitions[name] = ConfPartition(
-                name=name,
-                nodes=resolved[nodes_text],
-                nodes_text=nodes_text,
-                own_topology=line.own_topology,
-                inherited_topology=line.inherited_topology,
-                default=line.params.get("default", "").lower() in {"yes", "up", "true", "1"},
-                params=MappingProxyType(line.params),
-                file=line.file,
-                line=line.number,
-            )
+                    self._issue(one.file, one.line, f"partition {name}: {fault}", "correct its Nodes=")
+            if one.params.get("topology") == "":
+                self._issue(one.file, one.line, f"partition {name}: empty Topology=", "give it a name or remove it")
+            partitions[name] = replace(one, nodes=resolved[one.nodes_text])
         return SlurmConf(
             files=tuple(SourceFile(path, text) for path, text in self.files.items()),
             parameters=MappingProxyType(self.parameters),
@@ -256,13 +244,21 @@ class _Parser:
         words = {pair.key.lower(): pair.value for pair in pairs[1:]}
         if name.lower() == "default":
             self.partition_defaults = {**self.partition_defaults, **words}
-        elif name in self.partition_lines:
+        elif name in self.partitions:
             self._issue(path, line.number, f"partition {name} stands there twice", "remove one of the lines")
         else:
             params = {**self.partition_defaults, **words}
-            inherited = self.partition_defaults.get("topology")
-            own = words.get("topology")
-            self.partition_lines[name] = _PartitionLine(params, own, inherited, path, line.number)
+            self.partitions[name] = ConfPartition(
+                name=name,
+                nodes=(),
+                nodes_text=params.get("nodes", ""),
+                own_topology=words.get("topology"),
+                inherited_topology=self.partition_defaults.get("topology"),
+                default=params.get("default", "").lower() in {"yes", "up", "true", "1"},
+                params=MappingProxyType(params),
+                file=path,
+                line=line.number,
+            )
 
     def _include_line(self, path: str, line: LogicalLine, name: str, rest: str) -> None:
         self._leftover(path, line, rest)
@@ -274,7 +270,7 @@ class _Parser:
         text = None
         if "%c" in name:
             fault = "no ClusterName stands before it"
-        elif target in self.open_files:
+        elif target in self.unread:
             fault = "includes itself"
         else:
             fault = f"{target} cannot be read"
@@ -283,7 +279,7 @@ class _Parser:
             self._issue(path, line.number, f"Include {name}: {fault}", "correct the line, or put the file there")
             self.complete = False
         else:
-            self.parse_file(target, text)
+            self._open(target, text)
 
     def _parameter_line(self, path: str, line: LogicalLine) -> None:
         pairs, rest = pairs_of(line.content)
