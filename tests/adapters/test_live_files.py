@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -179,3 +181,12 @@ def test_a_link_that_another_controllers_setup_left_dangling_is_filled(etc: Path
     (etc / "topology.yaml").symlink_to("../shared/topology.yaml")
     assert live(etc).perform(WriteText("topology.yaml", yaml("t"), None))
     assert (etc / "topology.yaml").is_symlink() and (shared / "topology.yaml").read_bytes() == yaml("t")
+
+
+@pytest.mark.parametrize("name", ["topology.yaml", "topology.conf"])
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir], ids=["pipe", "directory"])
+def test_what_is_no_file_is_named_and_not_waited_for(etc: Path, name: str, make: Callable[[Path], None]) -> None:
+    make(etc / name)
+    with pytest.raises(OSError, match="no file, but a directory, a pipe or a device") as failed:
+        live(etc).disk()
+    assert failed.value.filename == str(etc / name)

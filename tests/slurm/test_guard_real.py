@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.app.test_guard import stand
 from tests.slurm.cluster import Cluster
 from tests.slurm.conftest import NewCluster
 from topology_plugin.adapters.last_words import SlurmctldDied
@@ -90,6 +91,34 @@ def test_br_15_what_kills_26_05_starts_and_takes_jobs_after_guard(
     assert takes_jobs(cluster)
     assert set(cluster.partitions().values()) == {None}
     assert guard(cluster)[1] == "", "and then there is nothing to say"
+
+
+@pytest.mark.parametrize("what", ["directory", "pipe", "device", "link to itself"])
+def test_a_topology_yaml_that_is_no_file_is_moved_aside(slurmctld: NewCluster, what: str) -> None:
+    """With it slurmctld dies or, before a pipe, waits for ever."""
+    cluster = slurmctld(NODES, words(), start=False)
+    stand(cluster.conf.parent / "topology.yaml", what)
+    with pytest.raises(TimeoutError if what == "pipe" else SlurmctldDied):
+        cluster.start(timeout=2)
+    cluster.stop()
+    seconds, said = guard(cluster)
+    assert seconds < 5 and "topology.yaml, which is no file, becomes topology.yaml.not-a-file-1" in said
+    cluster.start()
+    assert takes_jobs(cluster)
+    assert guard(cluster)[1] == ""
+
+
+def test_on_24_11_slurmctld_takes_no_jobs_with_a_topology_conf_that_is_no_file(
+    slurmctld: NewCluster, slurm_bin_24: Path
+) -> None:
+    cluster = slurmctld(NODES, words(), extra="TopologyPlugin=topology/tree", slurm_bin=slurm_bin_24, start=False)
+    stand(cluster.conf.parent / "topology.conf", "directory")
+    cluster.start()
+    assert not takes_jobs(cluster)
+    cluster.stop()
+    assert "topology.conf, which is no file, becomes topology.conf.not-a-file-1" in guard(cluster)[1]
+    cluster.start()
+    assert takes_jobs(cluster)
 
 
 CLASSIC = [

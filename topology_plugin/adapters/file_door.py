@@ -82,6 +82,10 @@ class Files(Protocol):
         """A symbolic link that says `text`. Raises FileError."""
         ...
 
+    def move(self, path: Path, target: Path) -> None:
+        """Rename what stands at `path`, whatever it is, within one directory. Raises FileError."""
+        ...
+
     def names(self, directory: Path) -> list[str]:
         """Names in a directory, sorted; [] if there is none. Raises OSError for a directory that cannot be read."""
         ...

@@ -141,6 +141,13 @@ class RealFiles:
         except OSError as error:
             raise FileError(error.errno, f"cannot link {path} to {text}: {_why(error)}") from error
 
+    def move(self, path: Path, target: Path) -> None:
+        try:
+            self._again(partial(self.operations.rename, path, target))
+            self._sync_directory(path.parent)
+        except OSError as error:
+            raise FileError(error.errno, f"cannot move {path} to {target.name}: {_why(error)}") from error
+
     def names(self, directory: Path) -> list[str]:
         try:
             return sorted(entry.name for entry in directory.iterdir())

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
+import itertools
 import os
-from collections.abc import Callable
+import stat
+from collections.abc import Callable, Collection
 from pathlib import Path, PurePosixPath
 
 from topology_plugin.adapters.files import Changed, FileError, Files, Identity
@@ -14,6 +17,7 @@ from topology_plugin.core import slurm_conf
 from topology_plugin.core.disk import Disk, decoded, encoded
 from topology_plugin.core.plan import FileStep, TextFile
 
+TOPOLOGY_FILES = ("topology.yaml", "topology.conf")
 ATTEMPTS = 5  # of editing a file that someone else keeps writing
 
 
@@ -38,8 +42,9 @@ class LiveFiles:
         """Where slurmctld looks for a file beside slurm.conf."""
         return self.where(str(PurePosixPath(self.conf).parent / name))
 
-    def disk(self) -> Disk:
-        """What stands there now. Raises InputError if slurm.conf cannot be read, OSError for the topology files."""
+    def disk(self, without: Collection[str] = ()) -> Disk:
+        """What stands there now. Raises InputError if slurm.conf cannot be read, OSError for the topology files, of
+        which those in `without` count as missing."""
         seen: dict[str, Identity] = {}
         texts: dict[str, str | None] = {}
 
@@ -52,7 +57,22 @@ class LiveFiles:
         if known is None or any(read(file.path) != file.text for file in known.files) or not known.complete:
             known = slurm_conf.parse(self.conf, read)
         self._identities, self._parsed = seen, known
-        return Disk(known, self._bytes("topology.yaml"), self._bytes("topology.conf"))
+        return Disk(known, *(None if name in without else self._bytes(name) for name in TOPOLOGY_FILES))
+
+    def no_files(self) -> list[str]:
+        """The topology files at whose place stands what is none: a directory, a pipe, a device, a link to one of them
+        or to itself. (A link to nowhere is a missing file to slurmctld: run.)"""
+        return [name for name in TOPOLOGY_FILES if self._no_file(name)]
+
+    def put_aside(self, name: str) -> str:
+        """Rename what is no file, beside itself; the new name. Raises FileError; it stands where it was then."""
+        entry = self.directory / name
+        names = (entry.with_name(f"{name}.not-a-file-{number}") for number in itertools.count(1))
+        aside = next(path for path in names if not os.path.lexists(path))
+        if not self._no_file(name):
+            raise Interfered(f"{name} was changed by someone else in between")
+        self.files.move(entry, aside)
+        return aside.name
 
     def directories(self) -> list[Path]:
         """Every directory in which a step may leave a temporary file."""
@@ -168,7 +188,15 @@ class LiveFiles:
                 return decoded(data)
         return None
 
+    def _no_file(self, name: str) -> bool:
+        try:
+            return not stat.S_ISREG(self.path(name).stat().st_mode)
+        except OSError as error:
+            return error.errno == errno.ELOOP
+
     def _bytes(self, name: str) -> bytes | None:
+        if self._no_file(name):  # a pipe would be waited for
+            raise OSError(errno.EINVAL, "no file, but a directory, a pipe or a device", str(self.path(name)))
         try:
             return self.files.read(self.path(name))
         except FileNotFoundError:

@@ -19,6 +19,7 @@ from topology_plugin.core.issues import InputError, Issue
 
 BROKEN = "broken"
 BROKEN_KEPT = 5
+NO_FILE = "is no file, but a directory, a pipe or a device, for which slurmctld dies or waits for ever"
 
 
 @dataclass(frozen=True)
@@ -38,11 +39,14 @@ def guard(live: LiveFiles, generations: Generations, check: Check, classic: bool
     if mode == "off":
         return Guarded("off", what="mode is off")
     try:
-        disk = live.disk()
+        odd = live.no_files()
+        disk = live.disk(without=odd)
         issues = tuple(check(disk))
+        if "topology.yaml" in odd and not classic:  # one that is not read, or a topology.conf, harms as a missing one
+            issues = (Issue(str(live.directory / "topology.yaml"), NO_FILE, "move it away"), *issues)
         if not issues:
             return Guarded("startable")
-        return _mend(live, generations, check, classic, disk, issues)
+        return _mend(live, generations, check, classic, disk, issues, odd)
     except InputError as error:
         return Guarded("unreadable", error.issues)
     except OSError as error:
@@ -50,12 +54,23 @@ def guard(live: LiveFiles, generations: Generations, check: Check, classic: bool
 
 
 def _mend(
-    live: LiveFiles, generations: Generations, check: Check, classic: bool, disk: Disk, issues: tuple[Issue, ...]
+    live: LiveFiles,
+    generations: Generations,
+    check: Check,
+    classic: bool,
+    disk: Disk,
+    issues: tuple[Issue, ...],
+    odd: list[str],
 ) -> Guarded:
+    steps: list[str] = []
+    for name in odd:
+        with contextlib.suppress(Interfered):  # a file by now
+            steps.append(f"{name}, which is no file, becomes {live.put_aside(name)}")
     for directory in live.directories():
         live.files.sweep(directory)
     kept = _keep_aside(live, generations, disk, issues)
-    steps: list[str] = []
+    if steps and not check(disk := live.disk()):
+        return Guarded("mended", issues, tuple(steps), kept, "nothing in its place")
     what = ""
     for _ in range(3):  # the agent may write at this very moment: then once more, from what stands there now
         wanted, what = mended(disk, generations, check, classic)
