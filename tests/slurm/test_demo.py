@@ -36,10 +36,26 @@ def test_a_small_cluster_lives_through_every_step(slurm_bin: Path, tmp_path: Pat
         "Its label arrives",
     ):
         assert f"\n{title}\n" in done.stdout
-    assert re.search(r"^  8 nodes, tree +1 leaf, ", done.stdout, re.MULTILINE)
-    assert re.search(r"^  18 nodes, block +1 UltraServer, ", done.stdout, re.MULTILINE)
+    places = jobs(done.stdout)
+    assert places.pop("2 CPU nodes") == ("2 nodes, no network data", "2 nodes, no network data"), "both flat"
+    assert {job: ours for job, (ours, _) in places.items()} == {
+        "8 nodes, tree": "1 leaf, 1.0 hops on average",
+        "18 nodes, block": "1 UltraServer, 1.0 hops on average",
+        "16 nodes in segments of 8, block": "1 UltraServer, 1.0 hops on average",
+    }
+    for _, flat in places.values():
+        found = re.fullmatch(r"(\d+) (leaves|UltraServers), (\d+\.\d) hops on average", flat)
+        assert found and int(found[1]) > 1 and float(found[3]) > 1, flat
     assert "on a real slurmctld." in done.stdout
     assert list(tmp_path.iterdir()) == [], "cleaned up"
+
+
+def jobs(told: str) -> dict[str, tuple[str, str]]:
+    """The story's last table: job → (where it lay with topology, where under flat)."""
+    _, _, table = told.partition("\nThe same jobs, each in the idle cluster\n")
+    head, *rows = [re.split(r" {2,}", line.strip()) for line in table.partition("\n\n")[0].splitlines()]
+    assert head == ["job", "with topology", "flat"]
+    return {job: (ours, flat) for job, ours, flat in rows}
 
 
 def as_at_a_terminal() -> None:
