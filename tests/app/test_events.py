@@ -155,6 +155,8 @@ class World:
     def slurmctld_down(self, pick: int) -> None:
         self.stage.ctld.up = not self.stage.ctld.up
         if self.stage.ctld.up:
+            if self.stage.yaml.is_file() and self.stage.yaml.read_text() == "[]\n":
+                self.stage.yaml.unlink()  # guard's work, before slurmctld starts
             assert self.stage.ctld.load() is None, "it starts from whatever is on disk"
 
     def reconfigure_fails(self, pick: int) -> None:
@@ -164,8 +166,6 @@ class World:
         self.silent = False
         self.stage.ctld.answers = []
         if not self.stage.ctld.up:
-            if self.stage.yaml.is_file() and self.stage.yaml.read_text() == "[]\n":
-                self.stage.yaml.unlink()  # guard's work, before slurmctld starts
             self.slurmctld_down(0)
         self.registry_back(0)
         self.config_back(0)
@@ -208,6 +208,7 @@ def in_the_end(directory: Path, happened: list[Event]) -> tuple[World, Stage]:
 @given(happened=st.lists(events, max_size=9))
 @settings(max_examples=settings().max_examples // 2, suppress_health_check=[HealthCheck.too_slow])
 @example([("config_unusable", 1, 130), ("register", 3, 130), ("scale_up", 1, 130), ("registry_unreadable", 0, 400)])
+@example([("scale_up", 0, 0), ("slurmctld_down", 0, 0), ("slurmctld_down", 0, 0)])
 @example([("scale_down", 0, 0), ("slurmctld_down", 0, 0), ("scale_down", 0, 400), ("register", 1, 0)])
 @example([("slurmctld_down", 0, 400), ("agent", 4, 400), ("reconfigure_fails", 1, 130), ("replacement", 2, 20)])
 def test_the_end_depends_on_the_final_facts_alone_and_then_nothing_is_done(
