@@ -170,7 +170,7 @@ class FakeSlurmctld:
     def partitions(self) -> dict[str, str | None] | None:
         return dict(self.words) if self.up else None
 
-    def jobs(self) -> list[dict[str, Any]] | None:
+    def jobs(self, *which: str) -> list[dict[str, Any]] | None:
         return self.job_rows if self.up else None
 
     def config(self) -> Mapping[str, str] | None:

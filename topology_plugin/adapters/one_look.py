@@ -65,8 +65,8 @@ class OneLook:
     def ping(self) -> bool:
         return self._slurm.ping()
 
-    def jobs(self) -> list[dict[str, Any]] | None:
-        return self._slurm.jobs()
+    def jobs(self, *which: str) -> list[dict[str, Any]] | None:
+        return self._slurm.jobs(*which)
 
     def config(self) -> Mapping[str, str] | None:
         return self._slurm.config()

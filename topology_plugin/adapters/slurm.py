@@ -63,7 +63,7 @@ class Slurm(Protocol):
     def topoconf(self) -> str | None: ...
     def nodes(self) -> list[dict[str, Any]] | None: ...
     def partitions(self) -> dict[str, str | None] | None: ...
-    def jobs(self) -> list[dict[str, Any]] | None: ...
+    def jobs(self, *which: str) -> list[dict[str, Any]] | None: ...
     def config(self) -> Mapping[str, str] | None: ...
 
 
@@ -171,8 +171,9 @@ class SlurmCommands:
             return None
         return {str(p["name"]): p.get("topology") or None for p in partitions}
 
-    def jobs(self) -> list[dict[str, Any]] | None:
-        return self._json("jobs", "squeue", "--json")
+    def jobs(self, *which: str) -> list[dict[str, Any]] | None:
+        """`which`: squeue's options for others than those that wait or run."""
+        return self._json("jobs", "squeue", "--json", *which)
 
     def config(self) -> Mapping[str, str] | None:
         """`scontrol show config` as a map."""

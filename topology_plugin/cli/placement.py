@@ -90,8 +90,7 @@ def _jobs(view: JobView, labels: tuple[str, ...]) -> tuple[Job, ...]:
 def _finished(view: JobView, labels: list[str]) -> tuple[Job, ...]:
     """From sacct, or from what slurmctld still remembers for some minutes."""
     slurm = view.wiring.slurm
-    rows = slurm.run("squeue", "-t", "all", "--json", "-j", ",".join(labels))
-    remembered = Live.parse((), _rows(rows.out)).jobs if rows.ok else ()
+    remembered = Live.parse((), slurm.jobs("-t", "all", "-j", ",".join(labels))).jobs
     found = [job for job in remembered if job.nodes and (job.label in labels or str(job.id) in labels)]
     left = [label for label in labels if not any(label in (job.label, str(job.id)) for job in found)]
     if not left:
@@ -103,16 +102,6 @@ def _finished(view: JobView, labels: list[str]) -> tuple[Job, ...]:
         squeue = "squeue does not know it" if view.live is not None else view.silence
         raise InputError(Issue(f"job {', '.join(left)}", f"{squeue}, and sacct: {why}"))
     return (*found, *told)
-
-
-def _rows(text: str) -> list[dict[str, object]]:
-    import json
-
-    try:
-        rows = json.loads(text)["jobs"]
-    except (ValueError, KeyError, TypeError):
-        return []
-    return rows if isinstance(rows, list) else []
 
 
 def _table(placed: list[places.Placed], rooms: dict[str, room.Room]) -> None:
