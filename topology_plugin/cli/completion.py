@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -21,17 +22,16 @@ def targets(ctx: click.Context, parameter: click.Parameter, typed: str) -> list[
     return found + (["job:"] if "job:".startswith(typed) else [])
 
 
-def _inventory() -> dict[str, Any]:
+def _inventory() -> Mapping[str, Any]:
     from topology_plugin.app.observe_state import state_files
     from topology_plugin.app.wiring import Wiring
     from topology_plugin.core.issues import InputError
-    from topology_plugin.core.json_document import json_object
+    from topology_plugin.core.json_document import json_object, part
 
     try:
         for path in state_files(Wiring.of(os.environ.get("HYPERPOD_TOPOLOGY_ROOT"), {}, os.environ)):
             if path.is_file():
-                found = json_object(path.read_bytes(), str(path)).get("inventory", {})
-                return found if isinstance(found, dict) else {}
+                return part(json_object(path.read_bytes(), str(path)).get("inventory"))
     except (OSError, InputError):
         pass
     return {}

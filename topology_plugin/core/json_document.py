@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from topology_plugin.core.issues import InputError, Issue
@@ -37,6 +38,11 @@ def json_object(text: str | bytes, file: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise InputError(Issue(file, "holds no JSON object", "it must start with {"))
     return found
+
+
+def part(value: object) -> Mapping[str, Any]:
+    """An object within a document; what is none says nothing: {}."""
+    return value if isinstance(value, dict) else {}
 
 
 def printable(value: object, limit: int = MAX_TEXT) -> bool:

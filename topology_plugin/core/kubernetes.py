@@ -15,7 +15,7 @@ from topology_plugin.core.decision import Memory
 from topology_plugin.core.hostlists import node_order
 from topology_plugin.core.inventory import Group, Inventory, Node, Partition
 from topology_plugin.core.issues import InputError, Issue
-from topology_plugin.core.json_document import printable
+from topology_plugin.core.json_document import part, printable
 from topology_plugin.core.labels import PREFIX, LabelError, parse
 from topology_plugin.core.live import Live
 from topology_plugin.core.merge import merge
@@ -44,7 +44,7 @@ def cluster(document: Mapping[str, Any]) -> tuple[State, Live]:
     nodes: dict[str, Node] = {}
     live: dict[str, str] = {}
     for number, item in enumerate(items):
-        name = _map(_map(item).get("metadata")).get("name")
+        name = part(part(item).get("metadata")).get("name")
         if not isinstance(name, str) or not printable(name) or item.get("kind", "Node") != "Node":
             issues.append(Issue(f"items[{number}]", "is no Kubernetes node", _REMEDY))
             continue
@@ -71,7 +71,7 @@ def cluster(document: Mapping[str, Any]) -> tuple[State, Live]:
 
 
 def _node(name: str, item: Mapping[str, Any]) -> Node:
-    labels, spec, status = _map(item["metadata"].get("labels")), _map(item.get("spec")), _map(item.get("status"))
+    labels, spec, status = part(item["metadata"].get("labels")), part(item.get("spec")), part(item.get("status"))
     found = _INSTANCE_ID.search(str(spec.get("providerID") or "")) or _INSTANCE_ID.search(name)
     answers, silent = {}, {}
     try:
@@ -119,17 +119,12 @@ def _group(node: Node) -> str:
 
 
 def _state(item: Mapping[str, Any]) -> str:
-    if _map(item.get("spec")).get("unschedulable"):
+    if part(item.get("spec")).get("unschedulable"):
         return "drained"
-    for condition in _maps(_map(item.get("status")).get("conditions")):
+    for condition in _maps(part(item.get("status")).get("conditions")):
         if condition.get("type") == "Ready":
             return "ready" if condition.get("status") == "True" else "down"
     return "unknown"
-
-
-def _map(value: object) -> Mapping[str, Any]:
-    """What is of another form than Kubernetes gives it says nothing."""
-    return value if isinstance(value, dict) else {}
 
 
 def _maps(value: object) -> list[Mapping[str, Any]]:

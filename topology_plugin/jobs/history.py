@@ -8,6 +8,7 @@ from typing import Any
 
 from topology_plugin.core.hostlists import expand
 from topology_plugin.core.issues import InputError, Issue
+from topology_plugin.core.json_document import part
 from topology_plugin.core.live import Job, number
 
 Row = Mapping[str, Any]
@@ -30,7 +31,7 @@ def jobs(text: str) -> tuple[Job, ...]:
 
 
 def _job(row: Row) -> Job:
-    array, state = _part(row, "array"), _part(row, "state").get("current")
+    array, state = part(row.get("array")), part(row.get("state")).get("current")
     task = str(number(array.get("task_id")))
     return Job(
         number(row.get("job_id")),
@@ -41,11 +42,6 @@ def _job(row: Row) -> Job:
         str(row.get("partition", "")),
         array=(number(array.get("job_id")), task) if number(array.get("job_id")) else None,
     )
-
-
-def _part(row: Row, key: str) -> Row:
-    found = row.get(key)
-    return found if isinstance(found, dict) else {}
 
 
 def _nodes(told: object) -> tuple[str, ...]:
