@@ -6,9 +6,10 @@ import json
 import random
 from pathlib import Path
 
+from tests import clusters
 from topology_plugin.core import records
 from topology_plugin.core.position import Position
-from topology_plugin.jobs.simulated_cluster import CLUSTER_ARN, Machine, SimulatedCluster, SimulatedGroup, cluster
+from topology_plugin.jobs.simulated_cluster import Machine, SimulatedCluster, SimulatedGroup, cluster
 
 PER_LEAF, LEAVES_PER_SPINE = 18, 4
 GROUP = SimulatedGroup("worker-a", "ml.p5.48xlarge", ("train",))
@@ -54,18 +55,7 @@ def large_cluster(nodes: int, seed: int = 1) -> SimulatedCluster:
 
 def record_of(machine: Machine) -> records.Record:
     """What the hook on that machine writes."""
-    return records.Record(
-        CLUSTER_ARN,
-        machine.instance_id,
-        f"{machine.group}-{machine.number}",
-        machine.address,
-        machine.agent_address,
-        machine.group,
-        machine.instance_type,
-        GROUP.partitions if machine.group == GROUP.name else (),
-        None,
-        {} if machine.label is None else {"resource-config": machine.label},
-    )
+    return clusters.record_of(machine, partitions=GROUP.partitions if machine.group == GROUP.name else ())
 
 
 def write_records(registry: Path, simulated: SimulatedCluster) -> None:
