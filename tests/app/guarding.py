@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from pathlib import Path
 
 from tests.app.machine import CONF, MORE, ONE, Machine
 from topology_plugin.adapters.generations import Generations
@@ -61,3 +63,22 @@ def classic(machine: Machine, plugin: str | None, conf: str | None, word: bool =
     if conf is not None:
         (machine.etc / "topology.conf").write_text(conf)
     return text
+
+
+def stand(path: Path, what: str) -> None:
+    """Something that is no file."""
+    path.unlink(missing_ok=True)
+    beside = path.with_name("beside")
+    match what:
+        case "directory":
+            path.mkdir()
+            (path / "inside").write_text("theirs")
+        case "pipe":
+            os.mkfifo(path)
+        case "device":
+            path.symlink_to("/dev/null")
+        case "link to a directory":
+            beside.mkdir(exist_ok=True)
+            path.symlink_to("beside")
+        case "link to itself":
+            path.symlink_to(path.name)

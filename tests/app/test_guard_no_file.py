@@ -8,32 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.guarding import break_, classic, run
+from tests.app.guarding import break_, classic, run, stand
 from tests.app.machine import ONE, TWO, Machine
 from tests.fakes import Quick
 from topology_plugin.adapters.generations import FLAT_TEXT
 from topology_plugin.adapters.live_files import LiveFiles
 from topology_plugin.app.guard import Guarded
-
-
-def stand(path: Path, what: str) -> None:
-    """Something that is no file."""
-    path.unlink(missing_ok=True)
-    beside = path.with_name("beside")
-    match what:
-        case "directory":
-            path.mkdir()
-            (path / "inside").write_text("theirs")
-        case "pipe":
-            os.mkfifo(path)
-        case "device":
-            path.symlink_to("/dev/null")
-        case "link to a directory":
-            beside.mkdir(exist_ok=True)
-            path.symlink_to("beside")
-        case "link to itself":
-            path.symlink_to(path.name)
-
 
 ODD = ["directory", "pipe", "device", "link to a directory", "link to itself"]
 

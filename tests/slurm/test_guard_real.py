@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.test_guard import stand
+from tests.app.guarding import stand
 from tests.slurm.cluster import Cluster
 from tests.slurm.conftest import NewCluster
 from topology_plugin.adapters.last_words import SlurmctldDied
