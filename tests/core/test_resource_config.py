@@ -270,7 +270,8 @@ def test_sixteen_thousand_machines_cost_little_more_than_reading_their_json() ->
         call(data)
         return time.process_time() - start
 
-    times = [(seconds(json.loads), seconds(resource_config.parse)) for _ in range(3)]
+    # In turn, the least of many: what else the machine does falls on both.
+    times = [(seconds(json.loads), seconds(resource_config.parse)) for _ in range(10)]
     plain, whole = map(min, zip(*times, strict=True))
     assert whole - plain < 6 * plain  # measured 2.4; on this test's own scale, so that a busy machine does not matter
     config = resource_config.parse(data)
